@@ -1,0 +1,142 @@
+"""Planning: which text stands around the anchor, frozen until the plan no longer fits.
+
+Owns the anchor, the division of the limits and how a plan moves with edits before it. Pure: no plan depends on the time or on
+what is in any cache, only on the snapshot, the cursor, the limits and the plan before. Never raises for any text.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from context.fim import n_markers, split_healing, stable_tokens
+from context.fit import Fit, check
+from context.prompt_form import to_prompt
+from context.text import Edit, Text
+from context.tokens import TokenTable
+from context.types import DocumentSnapshot, FimIds, Limits, Plan
+from context.window import following, preceding
+
+__all__ = ["Fit", "check", "make_plan", "shift"]
+
+TYPING_ROOM = 32  # tokens kept free for what is typed next, where the limits allow
+MAX_ANCHOR_DISTANCE = 2048  # bytes; behind this a line's start is no anchor any more (minified files)
+_NEAR_DISTANCE = 512  # where the anchor goes instead
+
+_WORD_START = re.compile(r"(?<=\W)\w")
+
+
+def make_plan(
+    snapshot: DocumentSnapshot,
+    cursor: int,
+    limits: Limits,
+    table: TokenTable,
+    ids: FimIds,
+    *,
+    layout: str = "anchored",
+    previous: Plan | None = None,
+) -> Plan:
+    """Plan a prompt for a cursor (clamped into the text, and out of characters and CRLF pairs).
+
+    A rendered prompt has at most limits.n_total tokens (if that leaves room for the markers), healing bytes not counted.
+    previous: the plan that served this document last, shifted by the edits since; its window is kept where possible.
+    """
+    text = snapshot.text
+    cursor = text.floor(cursor)
+    room = max(limits.n_total - n_markers(ids), 0)
+    notes: list[str] = []
+    if layout == "psm":
+        anchor, budget = cursor, room
+    else:
+        anchor, n_sent = _anchor(text, cursor, room, table, notes)
+        left = room - n_sent
+        budget = left - min(TYPING_ROOM, left // 4)
+
+    # The suffix gets its share first, a quarter or what the prefix may not use, and the rest of the budget at the file's top,
+    # where the prefix can't use it. The prefix's limit never depends on that extra part: its window would not stand still.
+    n_suffix = max(min(limits.n_suffix, max(budget // 4, budget - limits.n_prefix)), 0)
+    after = following(text, cursor, n_suffix, table)
+    n_prefix = max(min(limits.n_prefix, budget - len(after.tokens)), 0)
+    before = preceding(text, anchor, n_prefix, table, _kept_start(snapshot, anchor, layout, previous))
+    n_more = min(limits.n_suffix, budget - len(before.tokens))
+    if before.start == 0 and after.is_cut and n_more > n_suffix:
+        after = following(text, cursor, n_more, table)
+    notes.append(before.note)
+    if after.is_cut:
+        notes.append("rest of the line cut to the limits" if after.rest_is_cut else "lines after the cursor cut to the limits")
+    return Plan(
+        doc_id=snapshot.doc_id,
+        layout=layout,
+        window_start=before.start,
+        anchor=anchor,
+        prefix=before.prefix,
+        rest_of_line=after.rest,
+        suffix_lines=after.lines,
+        tokens=stable_tokens(ids, before.tokens, after.tokens),
+        n_prefix=len(before.tokens),
+        n_suffix=len(after.tokens),
+        limits=limits,
+        notes=tuple(notes),
+        rest_is_cut=after.rest_is_cut,
+    )
+
+
+def shift(plan: Plan, edit: Edit) -> Plan:
+    """The plan after an edit: moved if the edit lies wholly before its window, else unchanged (`check` compares the text).
+
+    A window that begins at the file's start has nothing before it: what is inserted there belongs to it.
+    """
+    if plan.window_start == 0 or edit.end > plan.window_start:
+        return plan
+    n = len(edit.new) - (edit.end - edit.start)
+    return replace(plan, window_start=plan.window_start + n, anchor=plan.anchor + n)
+
+
+def _anchor(text: Text, cursor: int, room: int, table: TokenTable, notes: list[str]) -> tuple[int, int]:
+    """The anchor and the tokens to send of what stands between it and the cursor: at most half of the room."""
+    line_start = text.line_start(text.line_of(cursor))
+    distance = cursor - line_start
+    if distance <= MAX_ANCHOR_DISTANCE:
+        n = _n_sent(text, line_start, cursor, table)
+        if n <= room // 2:
+            return line_start, n
+        notes.append("the limits are small: the anchor is inside the line")
+    else:
+        notes.append(f"the cursor is {distance} bytes into its line: the anchor is inside the line")
+    near = _NEAR_DISTANCE
+    while near > 0:
+        if near < distance:
+            anchor = _word_start(text, text.floor(cursor - near), cursor)
+            n = _n_sent(text, anchor, cursor, table)
+            if n <= room // 2:
+                return anchor, n
+        near //= 2
+    return cursor, 0
+
+
+def _n_sent(text: Text, anchor: int, cursor: int, table: TokenTable) -> int:
+    return len(table.encode(split_healing(to_prompt(text.slice(anchor, cursor), anchor == 0))[0]))
+
+
+def _word_start(text: Text, start: int, end: int) -> int:
+    """The first word that begins in the first half of [start, end), else start."""
+    part = text.slice(start, text.floor(start + (end - start) // 2)).decode()
+    match = _WORD_START.search(part)
+    return start + len(part[: match.start()].encode()) if match else start
+
+
+def _kept_start(snapshot: DocumentSnapshot, anchor: int, layout: str, previous: Plan | None) -> int | None:
+    """Start of the previous plan's window, if it is a place to begin at and the text there is still the same."""
+    if previous is None or previous.doc_id != snapshot.doc_id or previous.layout != layout or not previous.prefix:
+        return None
+    text, start = snapshot.text, previous.window_start
+    if not 0 < start < anchor or text.floor(start) != start:
+        return None
+    line = text.line_of(start)
+    # In a line that is too big alone windows begin at character borders, and may stay there.
+    if text.line_start(line) != start and line != text.line_of(anchor):
+        return None
+    head = text.slice(start, text.floor(min(start + 256, anchor)))
+    now, then = to_prompt(head, False), previous.prefix
+    n = min(len(now), len(then), (now.find(b"\n") + 1) or len(now))
+    return start if now[:n] == then[:n] else None

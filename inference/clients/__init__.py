@@ -1,0 +1,1 @@
+"""Clients of an engine: what the server room talks to."""

@@ -1,0 +1,1 @@
+"""llama.cpp through the low-level llama_cpp bindings: the only package that imports them."""

@@ -1,0 +1,188 @@
+"""What this machine needs for a prompt token and for a step, and how many threads are best.
+
+Owns the measurement, its key and its file. Refuses to fail over the file: unreadable, corrupt or unwritable means measured
+anew. The thread count is measured because threads spin while they wait: as many as cores halve the speed on a busy machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import math
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from inference.backend import Backend, Outcome, Row
+from inference.types import Costs, EngineError
+
+_log = logging.getLogger(__name__)
+_N_PREFILL = 32
+_N_STEPS = 5
+_TIE = 0.05  # a step this much slower than the fastest is as good, if it needs fewer threads
+
+
+class Tunable(Backend, Protocol):
+    def set_threads(self, n: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    n_threads: int
+    prefill_ms_per_token: float
+    step_ms: float
+
+    @property
+    def costs(self) -> Costs:
+        return Costs(self.prefill_ms_per_token, self.step_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineKey:
+    """What a measurement is good for; any difference means measuring anew."""
+
+    model_name: str
+    model_bytes: int
+    n_cpus: int
+    cpu: str
+    build: str
+    n_gpu_layers: int
+
+
+def measure(
+    backend: Tunable,
+    candidates: Sequence[int],
+    *,
+    budget_s: float = 2.0,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Measured:
+    """Try thread counts, leave the best one set and the cache's sequence 0 empty.
+
+    A prefill chunk of 32 rows and the median of 5 steps for each, in the order given; within 5 % the fewer threads win. No
+    further candidate is tried once budget_s has passed. The cache must be empty. Raises EngineError if the model can't be run.
+    """
+    if not candidates:
+        raise ValueError("no thread counts to try")
+    started = clock()
+    tried: list[Measured] = []
+    _decode(backend, 0, 1)  # the first step touches all weights and is slower than any later one
+    for n_threads in dict.fromkeys(candidates):
+        if tried and clock() - started > budget_s:
+            _log.info("measuring took more than %.1f s; %d threads and what follows are not tried", budget_s, n_threads)
+            break
+        backend.set_threads(n_threads)
+        tried.append(_measure_one(backend, n_threads, clock))
+    backend.truncate(0, 0)
+    fastest = min(m.step_ms for m in tried)
+    best = min((m for m in tried if m.step_ms <= fastest * (1 + _TIE)), key=lambda m: m.n_threads)
+    backend.set_threads(best.n_threads)
+    return best
+
+
+def _measure_one(backend: Tunable, n_threads: int, clock: Callable[[], float]) -> Measured:
+    backend.truncate(0, 0)
+    _decode(backend, 0, 1)  # threads start at the first step after a change
+    began = clock()
+    _decode(backend, 1, _N_PREFILL)
+    prefill = clock() - began
+    steps = []
+    for i in range(_N_STEPS):
+        began = clock()
+        _decode(backend, 1 + _N_PREFILL + i, 1)
+        steps.append(clock() - began)
+    return Measured(n_threads, prefill * 1000 / _N_PREFILL, statistics.median(steps) * 1000)
+
+
+def _decode(backend: Backend, start: int, n: int) -> None:
+    text = backend.vocab.encode(b"for item in items:\n    total += item.price * 3\n") or (0,)
+    rows = [Row(0, pos, text[pos % len(text)], wants_logits=pos == start + n - 1) for pos in range(start, start + n)]
+    outcome = backend.decode(rows)
+    if outcome is not Outcome.OK:
+        raise EngineError(f"The model can't be run ({outcome.value} on the first tokens); lower n_ctx or n_gpu_layers.")
+    backend.logits(n - 1)  # a GPU has done the work only when the answer is asked for
+
+
+def thread_candidates(n_cpus: int) -> tuple[int, ...]:
+    """Thread counts worth trying, the safest first: one fewer than CPUs, all, half (cores are often counted twice)."""
+    return tuple(dict.fromkeys((max(1, n_cpus - 1), n_cpus, max(1, n_cpus // 2))))
+
+
+def usable_cpus() -> int:
+    """CPUs that this process may use: its affinity, and the quota of its control group."""
+    n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        n = min(n, math.ceil(int(quota) / int(period)))  # "max" is no number: no quota
+    return max(1, n)
+
+
+def cpu_name() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def machine_key(model: Path, *, build: str, n_gpu_layers: int) -> MachineKey:
+    """Key of a model file on this machine. Raises OSError if the file is gone."""
+    return MachineKey(model.name, model.stat().st_size, usable_cpus(), cpu_name(), build, n_gpu_layers)
+
+
+def load_measured(cache_dir: Path, key: MachineKey) -> Measured | None:
+    """What was kept for exactly this key; None = measure."""
+    path = _file(cache_dir, key)
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        _log.warning("the kept measurement %s can't be read (%s); measuring anew", path, error)
+        return None
+    measured = _parsed(kept, key)
+    if measured is None:
+        _log.warning("the kept measurement %s is damaged; measuring anew", path)
+    return measured
+
+
+def _parsed(kept: object, key: MachineKey) -> Measured | None:
+    if not isinstance(kept, dict) or kept.get("key") != asdict(key) or not isinstance(kept.get("measured"), dict):
+        return None
+    values = kept["measured"]
+    n_threads, prefill, step = (values.get(name) for name in ("n_threads", "prefill_ms_per_token", "step_ms"))
+    if not isinstance(n_threads, int) or isinstance(n_threads, bool) or not 1 <= n_threads <= 4096:
+        return None
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) and v > 0 for v in (prefill, step)):
+        return None
+    return Measured(n_threads, float(prefill), float(step))
+
+
+def save_measured(cache_dir: Path, key: MachineKey, measured: Measured) -> None:
+    """Keep it, atomically; a failure is logged and costs a measurement at the next start."""
+    path = _file(cache_dir, key)
+    text = json.dumps({"key": asdict(key), "measured": asdict(measured)}, indent=1)
+    temporary = ""
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor, temporary = tempfile.mkstemp(dir=cache_dir, prefix=path.name)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        _log.warning("the measurement can't be kept in %s (%s); it will be made anew at the next start", cache_dir, error)
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def _file(cache_dir: Path, key: MachineKey) -> Path:
+    digest = hashlib.sha256(json.dumps(asdict(key), sort_keys=True).encode()).hexdigest()
+    return cache_dir / f"measured-{digest[:16]}.json"

@@ -1,0 +1,1 @@
+"""Models on disk: the registry of known ones, and fetching them."""

@@ -1,0 +1,119 @@
+"""Frozen values that cross the engine's border.
+
+Owns the words of a request and of its answer. Refuses live objects: nothing here may be changed after it was made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+
+
+class Priority(IntEnum):
+    """Smaller runs first. A background row never rides in a step while a typing request is unfinished."""
+
+    TYPING = 0
+    BACKGROUND = 1
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"  # end of generation, or a control token
+    LENGTH = "length"  # n_max tokens beyond the cursor
+    RESIDENT = "resident"  # a prefill-only request (n_max = 0) whose prompt is now in the cache in full
+    CONTEXT = "context"  # the context window is full
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How the next token is chosen. temperature 0 is greedy and ignores top_p, min_p and seed."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repeat_penalty: float = 1.0  # 1 = off; divides positive and multiplies negative logits of recent tokens
+    repeat_last_n: int = 64
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One prompt to run.
+
+    tokens: the prompt, at least one token. heal: bytes already typed that the first generated tokens must begin with.
+    n_max: tokens that reach beyond the healed bytes; 0 = prefill only.
+    """
+
+    request_id: int
+    tokens: tuple[int, ...]
+    heal: bytes = b""
+    n_max: int = 64
+    sampling: SamplingParams = field(default_factory=SamplingParams)
+    priority: Priority = Priority.TYPING
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStats:
+    """Counts and times of one request so far.
+
+    n_prompt = n_reused + n_evaluated (the last only in full once the prompt is resident). n_healing counts tokens chosen
+    under the byte constraint, n_generated tokens that reach beyond the cursor (the last healing token may be both).
+    n_steps: model steps the request rode in. Times in ms, disjoint: queue (waiting, or admitted but in no step), prefill,
+    decode. first_byte_ms: submission to the first byte beyond the cursor.
+    """
+
+    n_prompt: int = 0
+    n_reused: int = 0
+    n_evaluated: int = 0
+    n_healing: int = 0
+    n_generated: int = 0
+    n_steps: int = 0
+    queue_ms: float = 0.0
+    prefill_ms: float = 0.0
+    decode_ms: float = 0.0
+    first_byte_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEvent:
+    """News of a request: whole characters beyond the cursor, and perhaps its end. Exactly one event has a finish."""
+
+    request_id: int
+    text: str
+    stats: GenerationStats
+    finish: FinishReason | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Token positions put through the model since the engine started, by role; aborted chunks count in full."""
+
+    prompt: int = 0
+    healing: int = 0
+    generated: int = 0
+    background: int = 0
+    n_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What this machine needs, in ms: one token of a prefill chunk, and a step of one row."""
+
+    prefill_ms_per_token: float
+    step_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class FimTokens:
+    """Ids of the fill-in-the-middle control tokens, from the vocabulary. bos is None if the model wants none."""
+
+    prefix: int
+    suffix: int
+    middle: int
+    bos: int | None = None
+
+
+class EngineError(Exception):
+    """Something the user can act on. The message is one sentence that says what to do."""
