@@ -1,0 +1,163 @@
+"""`midfill complete`, `midfill explain` and `midfill demo`: one completion, one prompt, a showing.
+
+Owns their arguments and their output. The work goes through the same completer as the editor's requests, without a cold budget.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from context.text import Text
+from context.types import DocumentSnapshot
+from inference.clients.base import EngineClient
+from inference.types import EngineError
+from lsp_server.completer import Completions
+from lsp_server.config import Config, default_sources, load
+from lsp_server.explain import explain
+from lsp_server.trace import PHASES
+from lsp_server.types import CompletionQuery
+from lsp_server.uris import document_id
+from lsp_server.workspace import Exclusion
+
+
+def add_parser(subparsers: Any) -> None:
+    """Adds `complete`, `explain` and `demo` to the sub-commands of `midfill`."""
+    place = argparse.ArgumentParser(add_help=False)
+    place.add_argument("place", metavar="PATH:LINE:COLUMN", help="1-based; the column counts characters")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--json", action="store_true", help="one JSON object")
+    shared.add_argument("--model", metavar="ID_OR_PATH", help="instead of the one in the settings")
+    shared.add_argument("--layout", choices=("anchored", "psm"), help="how the prompt is laid out")
+    shared.add_argument("--max-tokens", type=_positive, metavar="N", help="most tokens beyond the cursor")
+    subparsers.add_parser("complete", parents=[place, shared], help="one completion at PATH:LINE:COLUMN")
+    subparsers.add_parser("explain", parents=[place, shared], help="the prompt for PATH:LINE:COLUMN, piece by piece")
+    demo = subparsers.add_parser("demo", help="complete a few files in several languages, with timings")
+    demo.add_argument("--model", metavar="ID_OR_PATH", help="instead of the one in the settings")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked for; the exit status. Raises EngineError with a sentence for the user."""
+    config, problems = load(default_sources())
+    for problem in problems:
+        sys.stderr.write(f"midfill: {problem}\n")
+    config = _with_options(config, args)
+    if args.command == "demo":
+        from lsp_server.demo import show
+
+        return show(config)
+    document = read_document(args.place, config)
+    if args.command == "explain":
+        _write(explain(document.snapshot, document.offset, config, as_json=args.json))
+        return 0
+    done = asyncio.run(_complete(args.place, config))
+    _write(json.dumps(done) if args.json else _shown(done))
+    return 0
+
+
+async def _complete(place: str, config: Config) -> dict[str, Any]:
+    from lsp_server.app import open_local
+
+    client = await asyncio.to_thread(open_local, config.engine, lambda share: None)
+    try:
+        started = time.monotonic()  # the model is there: from here on it is what a request in an editor costs
+        return await complete_once(read_document(place, config), config, client, started)
+    finally:
+        await client.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    snapshot: DocumentSnapshot
+    offset: int
+
+
+def read_document(place: str, config: Config) -> Document:
+    """The file and the byte offset of PATH:LINE:COLUMN."""
+    path_text, line, column = _parse_place(place)
+    path = Path(path_text)
+    doc_id = document_id(path.absolute().as_uri())
+    exclusion = Exclusion(config.server.exclude)
+    exclusion.set_roots([str(Path.cwd())])
+    if reason := exclusion.reason(doc_id):
+        raise EngineError(f"{path}: {reason}")
+    try:
+        if path.stat().st_size > config.server.max_file_bytes:
+            raise EngineError(f"{path} is larger than max_file_bytes ({config.server.max_file_bytes:,} bytes)")
+        data = path.read_bytes()
+    except IsADirectoryError:
+        raise EngineError(f"{path} is a directory; name a file") from None
+    except OSError as error:
+        raise EngineError(f"{path}: {error.strerror or 'it can not be read'}") from None
+    if b"\0" in data[:8192]:
+        raise EngineError(f"{path} is a binary file; name a text file")
+    text = Text.of(data.decode("utf-8", "replace"))
+    if not 1 <= line <= text.n_lines:
+        raise EngineError(f"{path} has {text.n_lines} lines; there is no line {line}")
+    start, end = text.line_start(line - 1), text.line_end(line - 1)
+    characters = text.slice(start, end).decode()
+    if not 1 <= column <= len(characters) + 1:
+        raise EngineError(f"line {line} of {path} has columns 1 to {len(characters) + 1}; there is no column {column}")
+    offset = start + len(characters[: column - 1].encode())
+    return Document(DocumentSnapshot(doc_id, 1, path.suffix.lstrip("."), text), offset)
+
+
+def _parse_place(place: str) -> tuple[str, int, int]:
+    parts = place.rsplit(":", 2)
+    if len(parts) != 3 or not parts[0] or not (parts[1].isdecimal() and parts[2].isdecimal()):
+        raise EngineError(f"{place!r} is no place; write PATH:LINE:COLUMN, for example src/main.py:12:9")
+    return parts[0], int(parts[1]), int(parts[2])
+
+
+async def complete_once(document: Document, config: Config, client: EngineClient, received: float) -> dict[str, Any]:
+    """One invoked completion. received: monotonic time from which the phases count."""
+    completer = Completions(config)
+    completer.attach(client)
+    query = CompletionQuery(document.snapshot, document.offset, True, None, received)
+    completion = await completer.complete(query)
+    record = completer.explain()
+    text = ""
+    if completion.items:
+        item = completion.items[0]
+        text = item.text.encode()[document.offset - item.start :].decode()
+    keep = ("finish", "reason", "layout", "anchor", "healing", "n_prompt_tokens", "n_reused_tokens", "n_evaluated_tokens",
+            "n_healing_tokens", "n_generated_tokens", "n_steps", "ms")  # fmt: skip
+    return {"text": text, **{name: record[name] for name in keep}, "model": client.model_name}
+
+
+def _shown(done: dict[str, Any]) -> str:
+    ms = done["ms"]
+    phases = "  ".join(f"{name} {ms[name]:.0f}" for name in PHASES if ms[name] >= 0.5)
+    counts = (
+        f"{done['n_prompt_tokens']} prompt tokens ({done['n_reused_tokens']} reused), {done['n_healing_tokens']} healing, "
+        f"{done['n_generated_tokens']} generated"
+    )
+    text = done["text"] or f"(nothing: {done['reason']})"
+    return f"{text}\n\n{counts}; {ms['total']:.0f} ms = {phases}"
+
+
+def _with_options(config: Config, args: argparse.Namespace) -> Config:
+    context = replace(config.context, cold_budget_ms=0)
+    if getattr(args, "layout", None):
+        context = replace(context, layout=args.layout)
+    engine = replace(config.engine, model=args.model) if args.model else config.engine
+    server = replace(config.server, enabled=True)
+    if getattr(args, "max_tokens", None):
+        server = replace(server, max_tokens=args.max_tokens)
+    return Config(server, context, engine)
+
+
+def _positive(value: str) -> int:
+    if not value.isdecimal() or not 1 <= int(value) <= 4096:
+        raise argparse.ArgumentTypeError("expected a whole number from 1 to 4096")
+    return int(value)
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text.rstrip("\n") + "\n")

@@ -1,0 +1,123 @@
+"""The completion heart as the shell sees it (`lsp_server.types.Completer`): the sessions of all documents, and what they share.
+
+Answers empty, with a reason, until `attach` brings an engine.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+
+from context.text import Edit
+from context.tokens import TokenTable
+from context.types import DocumentSnapshot, FimIds
+from inference.clients.base import EngineClient
+from inference.models.gguf import refuse_without_fim
+from lsp_server.config import Config
+from lsp_server.desk import Desk, TimedTokenizer
+from lsp_server.planning import Planner
+from lsp_server.session import Session
+from lsp_server.trace import Phases, Record, Trace
+from lsp_server.types import Completion, CompletionQuery
+
+logger = logging.getLogger(__name__)
+
+
+class Completions:
+    def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic, pool: Executor | None = None) -> None:
+        self._config = config
+        self._clock = clock
+        self._client: EngineClient | None = None
+        self._desk: Desk | None = None
+        self._sessions: dict[str, Session] = {}
+        self._pool = pool or ThreadPoolExecutor(1, thread_name_prefix="plan")
+        self._paused_until: float | None = None
+        self.trace = Trace()
+        self.not_ready = "the model is still loading"
+        self.on_thinking: Callable[[bool, str], None] = lambda busy, reason: None
+
+    @property
+    def client(self) -> EngineClient | None:
+        return self._client
+
+    def attach(self, client: EngineClient) -> None:
+        """The engine is there; raises EngineError if its model can't fill in the middle."""
+        fim = client.vocab.fim
+        if fim is None:
+            raise refuse_without_fim(client.model_name)
+        self._client = client
+        self._tokenizer = TimedTokenizer(client.vocab.encode, self._clock)
+        self._table = TokenTable(self._tokenizer, client.vocab.pre_type)
+        self._ids = FimIds(fim.prefix, fim.suffix, fim.middle, fim.bos)
+        self.configure(self._config)
+
+    def configure(self, config: Config) -> None:
+        if config == self._config and self._desk is not None:
+            return
+        self._config = config
+        for session in self._sessions.values():
+            session.forget_plan()
+        if self._client is not None:
+            planner = Planner(self._client, self._table, self._ids, config.context, config.server.max_tokens)
+            self._desk = Desk(self._client, planner, self._tokenizer, config, self._clock, self._pool)
+
+    def opened(self, snapshot: DocumentSnapshot) -> None:
+        self.closed(snapshot.doc_id)
+
+    def changed(self, snapshot: DocumentSnapshot, edits: tuple[Edit, ...]) -> None:
+        session = self._sessions.get(snapshot.doc_id)
+        if session is not None:
+            session.changed(edits)
+
+    def closed(self, doc_id: str) -> None:
+        session = self._sessions.pop(doc_id, None)
+        if session is not None:
+            session.close()
+
+    async def complete(self, query: CompletionQuery) -> Completion:
+        """Answer one request. Raises Superseded if a newer one for the same document came first."""
+        doc_id = query.snapshot.doc_id
+        record = Record(0, doc_id, query.offset, query.invoked, Phases(self._clock, query.received))
+        record.phases.lap("read")
+        self.trace.add(record)
+        record.reason = self._silence()
+        if self._desk is None or record.reason:
+            return Completion(0, (), record.reason)
+        session = self._sessions.setdefault(doc_id, Session())
+        self.on_thinking(True, "")
+        try:
+            return await session.complete(query, self._desk, record)
+        finally:
+            if not any(s.is_answering for s in self._sessions.values()):
+                self.on_thinking(False, record.reason)
+
+    def _silence(self) -> str:
+        """Why nothing can be answered now, or ""."""
+        if self._desk is None:
+            return self.not_ready
+        if not self._config.server.enabled:
+            return "midfill is switched off by the setting enabled"
+        return "paused" if self.is_paused else ""
+
+    def accepted(self, request_id: int) -> None:
+        logger.debug("the item of request %d was accepted", request_id)
+
+    def explain(self) -> dict[str, object]:
+        last = self.trace.last
+        return last.as_dict() if last is not None else {"reason": self._silence() or "nothing was asked yet"}
+
+    def pause(self, minutes: float | None) -> None:
+        self._paused_until = self._clock() + minutes * 60 if minutes else None
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused_until is not None and self._clock() < self._paused_until
+
+    async def aclose(self) -> None:
+        for doc_id in list(self._sessions):
+            self.closed(doc_id)
+        if self._client is not None:
+            await self._client.aclose()
+        self._pool.shutdown(wait=False, cancel_futures=True)

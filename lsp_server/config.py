@@ -1,0 +1,298 @@
+"""All settings, frozen, and how they are read.
+
+Owns the server's own settings, the order of sources (file, then initializationOptions, then the editor's configuration; the
+later one wins), the checks, and the rendering of docs/settings.md. A wrong value never stops anything: it is reported in one
+sentence and the value from the source before it stays. Refuses to act on settings.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from context.config import ContextConfig
+from inference.config import EngineConfig
+from lsp_server.workspace import PRIVATE
+
+FILE_NAME = "midfill.toml"
+FILE_VARIABLE = "MIDFILL_CONFIG"
+SECTION = "midfill"
+
+
+def setting(default: Any, doc: str, *, live: bool = True) -> Any:
+    """A dataclass field with its documentation; `live` says that a change applies without restart."""
+    return field(default=default, metadata={"doc": doc, "live": live})
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    enabled: bool = setting(True, "Whether to complete at all.")
+    languages_off: tuple[str, ...] = setting((), "Language ids of the editor without completion, e.g. markdown.")
+    exclude: tuple[str, ...] = setting(
+        PRIVATE,
+        "Private files, as gitignore lines: no completion, and their text is never kept. What you write here is added to the "
+        "built-in list; `!name` lets a file in again. A `.midfillignore` file in a folder adds more for what lies below it.",
+    )
+    max_tokens: int = setting(64, "Most tokens of a suggestion.")
+    reply_deadline_ms: int = setting(400, "Latest answer to an automatic request with a warm prompt; 0 = no deadline.")
+    adopt_ms: int = setting(60, "How long a cancelled or replaced generation waits for a request that agrees with it.")
+    debounce_ms: int = setting(0, "Wait before an automatic request reaches the model, for machines where every start costs.")
+    typed_through: bool = setting(True, "Answer at once while you type what the last suggestion says.")
+    max_file_bytes: int = setting(4 * 1024 * 1024, "Longer documents are not kept and get no completion.")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    server: ServerConfig = field(default_factory=ServerConfig)
+    context: ContextConfig = field(default_factory=ContextConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where settings come from, weakest first. options, client: JSON as the editor sent it, with or without the section's name.
+
+    is_named: the file was asked for, so it has to be there.
+    """
+
+    file: Path | None = None
+    is_named: bool = False
+    options: object = None
+    client: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Lowest and highest value of a number, or the choices of a word."""
+
+    low: int = 0
+    high: int = 0
+    choices: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.choices:
+            return " or ".join(self.choices)
+        return f"from {self.low} to {self.high}"
+
+    def has(self, value: Any) -> bool:
+        if self.choices:
+            return value in self.choices
+        return bool(self.low <= value <= self.high)
+
+
+_MS = Bound(0, 600_000)
+BOUNDS = {
+    "max_tokens": Bound(1, 4096),
+    "reply_deadline_ms": _MS,
+    "adopt_ms": _MS,
+    "debounce_ms": Bound(0, 10_000),
+    "max_file_bytes": Bound(1024, 256 * 1024 * 1024),
+    "layout": Bound(choices=("anchored", "psm")),
+    "prefix_tokens": Bound(16, 1_000_000),
+    "suffix_tokens": Bound(0, 1_000_000),
+    "typed_tokens": Bound(8, 100_000),
+    "cold_budget_ms": _MS,
+    "n_ctx": Bound(256, 1_048_576),
+    "n_sequences": Bound(1, 256),
+    "n_threads": Bound(0, 1024),
+    "n_gpu_layers": Bound(-1, 10_000),
+    "prefill_ms_per_token": Bound(0, 60_000),
+    "step_ms": Bound(0, 60_000),
+    "chunk_ms": Bound(1, 60_000),
+    "background_rows": Bound(1, 4096),
+}
+_ADDED = frozenset({"exclude"})  # lists that are added to the default instead of replacing it
+_WANTED = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "tuple[str, ...]": "a list of texts",
+}
+
+
+def rooms(config: Config) -> Iterator[tuple[str, Any, Field[Any]]]:
+    """(room, its settings, field) for every setting. Names are unique over all rooms."""
+    for room in fields(config):
+        part = getattr(config, room.name)
+        for one in fields(part):
+            yield room.name, part, one
+
+
+def config_file(environment: Mapping[str, str] = os.environ) -> tuple[Path, bool]:
+    """The settings file, and whether the environment names it."""
+    named = environment.get(FILE_VARIABLE, "")
+    if named:
+        return Path(named), True
+    import platformdirs  # only needed here, and not at the command's every start
+
+    return Path(platformdirs.user_config_dir(SECTION, appauthor=False)) / FILE_NAME, False
+
+
+def default_sources() -> Sources:
+    file, is_named = config_file()
+    return Sources(file=file, is_named=is_named)
+
+
+def load(sources: Sources) -> tuple[Config, tuple[str, ...]]:
+    """The settings, and a sentence for everything that was wrong with them. Never raises."""
+    config = Config()
+    problems: list[str] = []
+    tables: list[tuple[str, object]] = [
+        (FILE_NAME, _read(sources.file, sources.is_named, problems)),
+        ("initializationOptions", _own_section(sources.options)),
+        ("the editor's settings", _own_section(sources.client)),
+    ]
+    for name, table in tables:
+        if table is None:
+            continue
+        if not isinstance(table, Mapping):
+            problems.append(f"{name}: expected an object with settings")
+            continue
+        config = _merge(config, table, name, problems)
+    return config, tuple(problems)
+
+
+def diff(old: Config, new: Config) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the settings that differ: those that apply at once, and those that need a restart."""
+    live: list[str] = []
+    restart: list[str] = []
+    for room, part, one in rooms(new):
+        if getattr(part, one.name) != getattr(getattr(old, room), one.name):
+            (live if one.metadata["live"] else restart).append(one.name)
+    return tuple(live), tuple(restart)
+
+
+def _read(file: Path | None, is_named: bool, problems: list[str]) -> object:
+    if file is None:
+        return None
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        if is_named:
+            problems.append(f"{file}: there is no such file ({FILE_VARIABLE} names it)")
+        return None
+    except (OSError, ValueError) as error:
+        problems.append(f"{file}: can't be read ({getattr(error, 'strerror', None) or type(error).__name__})")
+        return None
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        problems.append(f"{file}: line {line} is not UTF-8; the file was not used")
+    except tomllib.TOMLDecodeError as error:
+        problems.append(f"{file}: {error}; the file was not used")
+    except RecursionError:
+        problems.append(f"{file}: nested too deeply; the file was not used")
+    return None
+
+
+def _own_section(value: object) -> object:
+    """Editors send either {"midfill": {...}} or what is inside."""
+    if isinstance(value, Mapping) and isinstance(value.get(SECTION), Mapping):
+        return value[SECTION]
+    return value
+
+
+def _merge(config: Config, table: Mapping[Any, object], source: str, problems: list[str]) -> Config:
+    known = {one.name: (room, part, one) for room, part, one in rooms(config)}
+    changed: dict[str, dict[str, Any]] = {}
+    for name, value in _flat(table, {room for room, _, _ in known.values()}, source, problems):
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            problems.append(f"{source}: there is no setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            continue
+        if value is None:  # editors send null for what is not set
+            continue
+        room, part, one = known[name]
+        checked = _check(one, value)
+        if isinstance(checked, _Wrong):
+            kept = "the built-in list" if name in _ADDED else _shown(getattr(part, name))
+            problems.append(f"{source}: {name} must be {checked.wanted}; {kept} stays")
+            continue
+        changed.setdefault(room, {})[name] = checked
+    parts = {room: replace(getattr(config, room), **values) for room, values in changed.items()}
+    return replace(config, **parts)
+
+
+def _flat(
+    table: Mapping[Any, object], room_names: set[str], source: str, problems: list[str]
+) -> Iterator[tuple[str, object]]:
+    """(name, value) of `name = 1`, `[room] name = 1` and `"room.name" = 1`; camelCase counts as snake_case."""
+    for key, value in table.items():
+        name = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", str(key)).lower()
+        room, _, rest = name.rpartition(".")
+        if room in room_names:
+            yield rest, value
+        elif name in room_names and isinstance(value, Mapping):
+            yield from _flat(value, set(), source, problems)
+        elif name in room_names:
+            problems.append(f"{source}: {name} must be a table of settings")
+        else:
+            yield name, value
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    wanted: str
+
+
+def _check(one: Field[Any], value: object) -> Any:
+    """The value as the setting's type, or what it should have been."""
+    kind, bound = str(one.type), BOUNDS.get(one.name)
+    wanted = _Wrong(_WANTED[kind] + (f", {bound}" if bound else "")) if not (bound and bound.choices) else _Wrong(str(bound))
+    if kind == "tuple[str, ...]":
+        if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):
+            return wanted
+        added: tuple[str, ...] = one.default if one.name in _ADDED else ()  # type: ignore[assignment]
+        return (*added, *value)
+    if kind == "float" and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if kind == "int" and isinstance(value, float) and value.is_integer():  # some editors know only one kind of number
+        value = int(value)
+    if type(value).__name__ != kind or (bound is not None and not bound.has(value)):
+        return wanted
+    return value
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return "[" + ", ".join(f'"{entry}"' for entry in value) + "]"
+    return f'"{value}"' if isinstance(value, str) else f"{value}"
+
+
+def render_settings() -> str:
+    """docs/settings.md."""
+    lines = [
+        "# Settings",
+        "",
+        "Made by `python -m lsp_server.config` from the code; a test holds it fresh.",
+        "",
+        f"They are read from `{FILE_NAME}` in the user's configuration directory (the environment variable `{FILE_VARIABLE}`",
+        "names another file), then from the editor's `initializationOptions`, then from its configuration section",
+        f"`{SECTION}`; the later one wins. In each, `name = value` and a table (`[engine]`, then `n_ctx = 4096`) both work.",
+        "A wrong value is reported and the one before it stays. `n_ctx` may also be spelt `nCtx` or `engine.n_ctx`.",
+    ]
+    last = ""
+    for room, part, one in rooms(Config()):
+        if room != last:
+            lines += ["", f"## {room}", "", "| name | type | default | applies | meaning |", "|---|---|---|---|---|"]
+            last = room
+        bound = BOUNDS.get(one.name)
+        kind = str(bound) if bound and bound.choices else _WANTED[str(one.type)] + (f", {bound}" if bound else "")
+        applies = "at once" if one.metadata["live"] else "after a restart"
+        lines.append(f"| `{one.name}` | {kind} | `{_shown(getattr(part, one.name))}` | {applies} | {one.metadata['doc']} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render_settings())

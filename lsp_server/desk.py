@@ -1,0 +1,39 @@
+"""What every session works with once the engine is there: client, planner, tokenizer, settings, clock. Changes by
+replacement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from inference.clients.base import EngineClient
+from lsp_server.config import Config
+from lsp_server.planning import Planner
+
+
+class TimedTokenizer:
+    """A vocabulary that counts the seconds spent in it, so that planning and tokenizing are told apart."""
+
+    def __init__(self, encode: Callable[[bytes], tuple[int, ...]], clock: Callable[[], float]) -> None:
+        self._encode = encode
+        self._clock = clock
+        self.seconds = 0.0
+
+    def encode(self, text: bytes) -> tuple[int, ...]:
+        started = self._clock()
+        tokens = self._encode(text)
+        self.seconds += self._clock() - started
+        return tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """pool: one thread for planning that is too long for the event loop."""
+
+    client: EngineClient
+    planner: Planner
+    tokenizer: TimedTokenizer
+    config: Config
+    clock: Callable[[], float]
+    pool: Executor

@@ -1,0 +1,70 @@
+"""A generation: one stream of the engine as text that grows, which any request may read from.
+
+Owns the reading of the stream. It outlives the request that began it: answered, superseded or cancelled requests leave it
+behind,
+and a later request whose text agrees with it goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from context.types import Plan
+from inference.clients.base import Stream
+from inference.types import FinishReason, GenerationStats
+
+
+class Generation:
+    """plan, typed: the plan it was made with, and the prompt form of the text between anchor and cursor when it began."""
+
+    def __init__(self, request_id: int, plan: Plan, typed: bytes, stream: Stream) -> None:
+        self.request_id = request_id
+        self.plan = plan
+        self.typed = typed
+        self.text = ""  # beyond the cursor at which it began
+        self.stats = GenerationStats()
+        self.finish: FinishReason | None = None
+        self.error = ""
+        self.on_change: Callable[[], None] = lambda: None
+        self._stream = stream
+        self._parked: asyncio.TimerHandle | None = None
+        self._reader = asyncio.get_running_loop().create_task(self._read())
+
+    async def _read(self) -> None:
+        while self.finish is None:
+            event = await self._stream.next()
+            self.text += event.text
+            self.stats = event.stats
+            self.finish, self.error = event.finish, event.error
+            self.on_change()
+
+    @property
+    def is_running(self) -> bool:
+        return self.finish is None
+
+    @property
+    def is_parked(self) -> bool:
+        return self._parked is not None
+
+    def remainder(self, typed: bytes) -> str | None:
+        """What was generated beyond `typed` (anchor to cursor, prompt form); None if it disagrees or is not there yet."""
+        whole = self.typed + self.text.encode()
+        if len(typed) < len(self.typed) or not whole.startswith(typed):
+            return None
+        return whole[len(typed) :].decode()
+
+    def park(self, adopt_s: float) -> None:
+        """Nobody waits for it any more: unless adopted within adopt_s it ends."""
+        if self.is_running and not self.is_parked:
+            self._parked = asyncio.get_running_loop().call_later(adopt_s, self.cancel)
+
+    def adopt(self) -> None:
+        """A request reads from it again."""
+        if self._parked is not None:
+            self._parked.cancel()
+            self._parked = None
+
+    def cancel(self) -> None:
+        if self.is_running:
+            self._stream.cancel()

@@ -1,0 +1,74 @@
+"""From generated text to the item that is offered: trimmed, fitted to what stands behind the cursor, in the document's own
+form."""
+
+from __future__ import annotations
+
+from context.text import Text
+from context.types import DocumentSnapshot
+from lsp_server.postprocess import is_single_line, settle, trim
+from lsp_server.types import CompletionQuery, Item
+
+SUFFIX_LOOK = 4096  # bytes behind the cursor that the rules may look at
+
+
+def as_if_selected(query: CompletionQuery) -> tuple[DocumentSnapshot, int]:
+    """The document and the cursor as they would be with the popup's selected entry typed."""
+    snapshot, selected = query.snapshot, query.selected
+    if selected is None:
+        return snapshot, query.offset
+    entry = selected.text.encode("utf-8", "replace")
+    text = snapshot.text.edit(selected.start, selected.end, entry)
+    return DocumentSnapshot(snapshot.doc_id, snapshot.version, snapshot.language, text), selected.start + len(entry)
+
+
+def is_single_line_place(text: Text, offset: int) -> bool:
+    return is_single_line(text.slice(text.line_start(text.line_of(offset)), offset).decode())
+
+
+def offer(generated: str, is_whole: bool, query: CompletionQuery, snapshot: DocumentSnapshot, offset: int) -> Item | None:
+    """The item for what was generated at `offset` of `snapshot` (the query's, as if its selected entry were typed); None
+    if nothing is
+    worth offering. is_whole: the model ended the text itself."""
+    text = snapshot.text
+    line = text.line_of(offset)
+    line_start, line_end = text.line_start(line), text.line_end(line)
+    after = text.slice(offset, _character_border(text, min(len(text), offset + SUFFIX_LOOK))).decode()
+    single_line = is_single_line_place(text, offset)
+    offered = trim(generated, single_line=single_line, is_whole=is_whole, after=after.replace("\r\n", "\n"))
+    if not offered:
+        return None
+    rest = text.slice(offset, line_end).decode()
+    inserted, n_replaced = settle(offered, rest)
+    if _uses_crlf(text, line):
+        inserted = inserted.replace("\n", "\r\n")
+    n_bytes = len(rest[:n_replaced].encode())
+    if query.selected is not None:
+        start, end, head = query.selected.start, max(query.selected.end, query.offset), query.selected.text
+        return Item(start, end + n_bytes, head + inserted)
+    # the range begins at the line's first non-blank, so that it stays the same from key to key
+    before = text.slice(line_start, offset)
+    start = line_start + len(before) - len(before.lstrip(b" \t"))
+    return Item(start, offset + n_bytes, text.slice(start, offset).decode() + inserted)
+
+
+def why_empty(generated: str, ended: bool) -> str:
+    """Why `offer` found nothing. ended: the model ended the text itself."""
+    if not generated:
+        return "the model ends here" if ended else "nothing was generated in time"
+    return "the line is complete" if generated.startswith("\n") else "only blanks, or what stands there already"
+
+
+def _uses_crlf(text: Text, line: int) -> bool:
+    """Does the cursor's line, or on the last line the one before it, end with CRLF?"""
+    end = text.line_end(line)
+    if end < len(text):
+        return text.slice(end, min(end + 2, len(text))) == b"\r\n"
+    start = text.line_start(line)
+    return start >= 2 and text.slice(start - 2, start) == b"\r\n"
+
+
+def _character_border(text: Text, offset: int) -> int:
+    """The first offset from here on that does not split a character."""
+    while offset < len(text) and text.slice(offset, offset + 1)[0] & 0xC0 == 0x80:
+        offset += 1
+    return offset

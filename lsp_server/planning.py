@@ -1,0 +1,129 @@
+"""Which prompt a request gets: the plan in use, one prepared in the background, or a new one that fits the cold budget.
+
+Pure but for one question to the engine (what is resident). Decides; the session remembers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from context.config import ContextConfig
+from context.fim import render
+from context.plan import Fit, check, make_plan
+from context.tokens import TokenTable
+from context.types import DocumentSnapshot, FimIds, Limits, Plan, Prompt
+from inference.types import Costs
+
+HEALING_TOKENS = 16  # room in the context window beside the prompt and max_tokens
+MIN_COLD_TOKENS = 48  # a prompt smaller than this is not worth asking with
+
+
+class Residency(Protocol):
+    """What planning asks of an engine (`inference.clients.base.EngineClient` fits)."""
+
+    @property
+    def n_ctx(self) -> int: ...
+    async def n_reusable(self, tokens: Sequence[int]) -> int: ...
+    def costs(self) -> Costs: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """n_new: prompt tokens that must be evaluated. prepare: why a better plan should be prepared in the background, or ""."""
+
+    plan: Plan
+    prompt: Prompt
+    n_new: int
+    prepare: str
+    notes: tuple[str, ...]
+
+
+class Planner:
+    """Knows the vocabulary's token table and the limits; keeps nothing about documents."""
+
+    def __init__(self, client: Residency, table: TokenTable, ids: FimIds, config: ContextConfig, max_tokens: int) -> None:
+        self._client = client
+        self._table = table
+        self._ids = ids
+        self._config = config
+        n_total = max(16, client.n_ctx - max_tokens - HEALING_TOKENS)
+        self.full = Limits(n_prefix=config.prefix_tokens, n_suffix=config.suffix_tokens, n_total=n_total)
+
+    @property
+    def layout(self) -> str:
+        return self._config.layout
+
+    def render(self, plan: Plan, snapshot: DocumentSnapshot, offset: int) -> Prompt:
+        return render(plan, snapshot, offset, self._table, self._ids)
+
+    def full_plan(self, snapshot: DocumentSnapshot, offset: int, previous: Plan | None) -> Plan:
+        """The plan without a cold budget. Takes milliseconds where much text is new: not for the event loop."""
+        kept = previous if previous is not None and previous.limits == self.full else None
+        return self._make(snapshot, offset, self.full, kept)
+
+    def _make(self, snapshot: DocumentSnapshot, offset: int, limits: Limits, previous: Plan | None) -> Plan:
+        return make_plan(snapshot, offset, limits, self._table, self._ids, layout=self._config.layout, previous=previous)
+
+    async def choose(
+        self, snapshot: DocumentSnapshot, offset: int, current: Plan | None, prepared: Plan | None, pool: Executor
+    ) -> Planned:
+        """The first of these that is valid and within the cold budget: the prepared plan, the current one, a full new one,
+        one with
+        a short suffix, a small one around the cursor."""
+        allowed = self._n_allowed()
+        reason = "nothing planned yet"
+        for plan in (prepared, current):
+            if plan is None:
+                continue
+            fit, why = check(plan, snapshot, offset, self._table)
+            if fit is Fit.REPLAN:
+                reason = why
+                continue
+            prompt = self.render(plan, snapshot, offset)
+            n_new = len(prompt.tokens) - await self._client.n_reusable(prompt.tokens)
+            if len(prompt.tokens) > self.full.n_total:
+                reason = "the typed part has outgrown the context"
+            elif n_new > allowed:
+                reason = "the prompt is no longer in the cache"
+            else:
+                return Planned(plan, prompt, n_new, self._prepare_reason(plan, prompt, fit, why), ())
+        loop = asyncio.get_running_loop()
+        full = await loop.run_in_executor(pool, self.full_plan, snapshot, offset, current)
+        for limits in (self.full, *self._smaller(allowed)):
+            chosen = full
+            if limits is not self.full:
+                chosen = await loop.run_in_executor(pool, self._make, snapshot, offset, limits, full)
+                # the budget was for now: what is typed from here on is warm, and may go up to the context's end
+                chosen = replace(chosen, limits=replace(limits, n_total=self.full.n_total))
+            prompt = self.render(chosen, snapshot, offset)
+            n_new = len(prompt.tokens) - await self._client.n_reusable(prompt.tokens)
+            if n_new <= allowed:
+                break
+        prepare = "" if chosen.tokens == full.tokens else "a larger prompt than the cold budget allows"
+        return Planned(chosen, prompt, n_new, prepare, (f"new plan: {reason}",))
+
+    def _n_allowed(self) -> int:
+        """Tokens that may be evaluated for one request."""
+        if self._config.cold_budget_ms <= 0:
+            return self.full.n_total
+        return max(MIN_COLD_TOKENS, int(self._config.cold_budget_ms / max(self._client.costs().prefill_ms_per_token, 1e-6)))
+
+    def _smaller(self, allowed: int) -> tuple[Limits, Limits]:
+        """Limits to try where the full prompt is too cold: a resident prefix with a short suffix; then all of it small."""
+        n_total = min(allowed, self.full.n_total)
+        n_suffix = min(self.full.n_suffix, n_total // 4)
+        return (
+            Limits(self.full.n_prefix, n_suffix, self.full.n_total),
+            Limits(min(self.full.n_prefix, n_total), n_suffix, n_total, fill=True),
+        )
+
+    def _prepare_reason(self, plan: Plan, prompt: Prompt, fit: Fit, why: str) -> str:
+        if fit is Fit.MOVE_SOON:
+            return why
+        if prompt.n_typed > self._config.typed_tokens:
+            return "much was typed since the anchor"
+        return "" if plan.limits == self.full else "a larger prompt than the cold budget allowed"

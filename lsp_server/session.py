@@ -1,0 +1,228 @@
+"""One document's completions: one live request, one generation, one plan, one prepared plan.
+
+Owns supersession, parking and adopting, typed-through reuse and the preparation of the next plan. Lives on the event loop;
+nothing
+here blocks it.
+
+A request ends in exactly one of three ways: it returns a Completion, it raises Superseded (a newer one came), or it is
+cancelled from
+outside. In the last two its generation is parked, not ended: the editor usually asks again within milliseconds with a text that
+agrees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from context.plan import Fit, check, shift
+from context.prompt_form import to_prompt
+from context.text import Edit
+from context.types import DocumentSnapshot, Plan
+from inference.types import FinishReason, GenerationRequest, GenerationStats
+from lsp_server.desk import Desk
+from lsp_server.generation import Generation
+from lsp_server.offer import as_if_selected, is_single_line_place, offer, why_empty
+from lsp_server.preparation import Preparation
+from lsp_server.reply import ReplyRules, decide, rules_for
+from lsp_server.trace import Record
+from lsp_server.types import Completion, CompletionQuery, Superseded
+
+
+class Live:
+    """The request being answered: `superseded` is resolved when a newer one ends it, and its work is cancelled."""
+
+    def __init__(self) -> None:
+        self.superseded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.task: asyncio.Task[Completion] | None = None
+
+    def supersede(self) -> None:
+        if not self.superseded.done():
+            self.superseded.set_result(None)
+        if self.task is not None:
+            self.task.cancel()
+
+
+class Session:
+    def __init__(self) -> None:
+        self._plan: Plan | None = None
+        self._generation: Generation | None = None
+        self._preparation: Preparation | None = None
+        self._planning_ahead: asyncio.Task[None] | None = None
+        self._live: Live | None = None
+
+    async def complete(self, query: CompletionQuery, desk: Desk, record: Record) -> Completion:
+        """Answer one request, and record what it cost."""
+        adopt_s = desk.config.server.adopt_ms / 1000
+        if self._live is not None:
+            self._live.supersede()
+            # here, not where the older request wakes up: by then this one may have adopted its generation
+            self._park(adopt_s)
+        live = self._live = Live()
+        live.task = asyncio.ensure_future(self._answer(query, desk, record))
+        try:
+            ends: set[asyncio.Future[Any]] = {live.task, live.superseded}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if live.superseded.done():
+                record.reason = "superseded by a newer request"
+                raise Superseded
+            completion = live.task.result()
+            record.phases.lap("deliver")
+            return completion
+        except asyncio.CancelledError:
+            record.reason = "cancelled by the editor"
+            live.task.cancel()
+            if self._live is live:
+                self._park(adopt_s)
+            raise
+        finally:
+            if self._live is live:
+                self._live = None
+
+    @property
+    def is_answering(self) -> bool:
+        return self._live is not None
+
+    def changed(self, edits: tuple[Edit, ...]) -> None:
+        """The document was edited: plans keep their place in it. Whether they still hold is decided when they are used."""
+        for edit in edits:
+            for holder in (self._generation, self._preparation):
+                if holder is not None:
+                    holder.plan = shift(holder.plan, edit)
+            if self._plan is not None:
+                self._plan = shift(self._plan, edit)
+
+    def forget_plan(self) -> None:
+        """Settings changed: plan anew."""
+        self._plan = None
+        if self._preparation is not None:
+            self._preparation.cancel()
+            self._preparation = None
+
+    def close(self) -> None:
+        for ongoing in (self._generation, self._preparation, self._planning_ahead):
+            if ongoing is not None:
+                ongoing.cancel()
+        if self._live is not None:
+            self._live.supersede()
+
+    def _park(self, adopt_s: float) -> None:
+        if self._generation is not None:
+            self._generation.park(adopt_s)
+
+    # -- one request
+
+    async def _answer(self, query: CompletionQuery, desk: Desk, record: Record) -> Completion:
+        if desk.config.server.debounce_ms and not query.invoked:
+            await asyncio.sleep(desk.config.server.debounce_ms / 1000)
+            record.phases.lap("queue")
+        snapshot, offset = as_if_selected(query)
+        single_line = is_single_line_place(snapshot.text, offset)
+        generation = self._generation
+        if generation is not None and self._is_usable(generation, snapshot, offset, desk, single_line):
+            record.source = "adopted" if generation.is_parked else "typed through"
+            generation.adopt()
+            record.phases.lap("assemble")
+        else:
+            generation = await self._begin(snapshot, offset, desk, record)
+        rules = rules_for(
+            invoked=query.invoked,
+            single_line=single_line,
+            asked=query.received,
+            deadline_ms=desk.config.server.reply_deadline_ms,
+            n_new=record.n_new,
+            ms_per_token=desk.client.costs().prefill_ms_per_token,
+            cold_budget_ms=desk.config.context.cold_budget_ms,
+        )
+        typed = to_prompt(snapshot.text.slice(generation.plan.anchor, offset), generation.plan.anchor == 0)
+        rest = await _read(generation, typed, rules, desk, record)
+        whole = generation.finish is FinishReason.STOP
+        item = offer(rest, whole, query, snapshot, offset)
+        record.n_offered = len(item.text) if item is not None else 0
+        record.reason = "" if item is not None else generation.error or why_empty(rest, whole)
+        record.phases.lap("postprocess")
+        return Completion(generation.request_id, () if item is None else (item,), record.reason)
+
+    def _is_usable(
+        self, generation: Generation, snapshot: DocumentSnapshot, offset: int, desk: Desk, single_line: bool
+    ) -> bool:
+        """Does what was generated agree with what was typed since, and does it, or will it, say more than that?"""
+        server = desk.config.server
+        if not (server.adopt_ms > 0 if generation.is_parked else server.typed_through):
+            return False
+        if generation.finish in (FinishReason.CANCELLED, FinishReason.ERROR):
+            return False
+        plan = generation.plan
+        if offset < plan.anchor or check(plan, snapshot, offset)[0] is Fit.REPLAN:
+            return False
+        rest = generation.remainder(to_prompt(snapshot.text.slice(plan.anchor, offset), plan.anchor == 0))
+        if rest is None or generation.is_running:
+            return rest is not None
+        return bool(rest.split("\n", 1)[0].strip() if single_line else rest.strip())
+
+    async def _begin(self, snapshot: DocumentSnapshot, offset: int, desk: Desk, record: Record) -> Generation:
+        """Plan, and start a new generation in place of the old one."""
+        seconds = desk.tokenizer.seconds
+        ahead = self._preparation
+        prepared = ahead.plan if ahead is not None and ahead.is_resident else None
+        planned = await desk.planner.choose(snapshot, offset, self._plan, prepared, desk.pool)
+        record.phases.split("assemble", {"tokenize": (desk.tokenizer.seconds - seconds) * 1000})
+        self._plan = planned.plan
+        if prepared is not None and planned.plan is prepared:
+            self._preparation = None
+        prompt = planned.prompt
+        request = GenerationRequest(desk.client.next_id(), prompt.tokens, prompt.heal, desk.config.server.max_tokens)
+        generation = Generation(request.request_id, planned.plan, prompt.typed, desk.client.submit(request))
+        # submitted before the old one is cancelled: what the engine evaluates for both is then not thrown away
+        if self._generation is not None:
+            self._generation.cancel()
+        self._generation = generation
+        record.source, record.n_new = "generated", planned.n_new
+        record.layout, record.anchor, record.heal = planned.plan.layout, planned.plan.anchor, prompt.heal
+        record.pieces, record.notes = prompt.pieces, (*planned.notes, *planned.plan.notes)
+        if planned.prepare:
+            record.notes += (f"preparing: {planned.prepare}",)
+            self._prepare(snapshot, offset, desk)
+        return generation
+
+    # -- the next plan
+
+    def _prepare(self, snapshot: DocumentSnapshot, offset: int, desk: Desk) -> None:
+        """Prefill the full prompt for this place in the background, unless that is under way."""
+        if self._planning_ahead is not None and not self._planning_ahead.done():
+            return
+        ahead = self._preparation
+        if ahead is not None:
+            if ahead.is_running and offset >= ahead.plan.anchor and check(ahead.plan, snapshot, offset)[0] is Fit.KEEP:
+                return
+            ahead.cancel()
+            self._preparation = None
+        self._planning_ahead = asyncio.ensure_future(self._prefill(snapshot, offset, desk))
+
+    async def _prefill(self, snapshot: DocumentSnapshot, offset: int, desk: Desk) -> None:
+        loop = asyncio.get_running_loop()
+        plan = await loop.run_in_executor(desk.pool, desk.planner.full_plan, snapshot, offset, self._plan)
+        self._preparation = Preparation.of(plan, desk.client)
+
+
+async def _read(generation: Generation, typed: bytes, rules: ReplyRules, desk: Desk, record: Record) -> str:
+    """Wait until there is an answer; what was generated beyond `typed` by then."""
+    changed = asyncio.Event()
+    generation.on_change = changed.set
+    while True:
+        changed.clear()
+        rest = generation.remainder(typed) or ""
+        verdict = decide(rest, not generation.is_running, desk.clock(), rules)
+        if verdict.answer:
+            break
+        timeout = None if verdict.wake_at is None else max(0.0, verdict.wake_at - desk.clock())
+        try:
+            await asyncio.wait_for(changed.wait(), timeout)
+        except TimeoutError:
+            continue
+    mine, stats = record.source == "generated", generation.stats
+    record.phases.split("queue", {"prefill": stats.prefill_ms, "decode": stats.decode_ms} if mine else {})
+    record.request_id = generation.request_id
+    record.stats = stats if mine else GenerationStats()
+    record.finish = str(generation.finish or verdict.answer)
+    return rest

@@ -1,0 +1,173 @@
+"""Which files are private. The only disk reads of the server room's editor side: `.midfillignore` files, never the user's code.
+
+Owns the rules and how they combine: the setting `exclude` (its built-in names count without regard to case, for the file's
+name alone; the user's own globs are gitignore lines, `!` lets a file in again), and `.midfillignore` files from the workspace
+root down to the file's folder, which can only add. A link counts as what it points to as well. Refuses language ids.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pathspec import GitIgnoreSpec
+
+from lsp_server.uris import path_of
+
+log = logging.getLogger(__name__)
+
+IGNORE_FILE = ".midfillignore"
+BY_SETTING = "it matches the setting exclude"
+BY_FILE = f"it is listed in {IGNORE_FILE}"
+
+# Names (gitignore lines without a slash) and folders (with one) that hold keys, passwords or certificates.
+PRIVATE = (
+    ".env*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "*.p8", "*.ppk", "*.jks", "*.keystore", "*.kdbx", "*.kdb",
+    "*.crt", "*.cer", "*.der", "*.gpg", "*.age", "*.ovpn", "*.tfvars", "*.tfstate", "*.tfstate.*",
+    "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", ".npmrc", ".pypirc", ".netrc", "_netrc", ".pgpass", ".my.cnf",
+    ".git-credentials", ".dockercfg", ".htpasswd", ".vault-pass*", ".secrets*",
+    "credentials", "credentials.json", "credentials.y*ml", "credentials.toml", "credentials.xml", "credentials.db",
+    "secrets", "secrets.json", "secrets.y*ml", "secrets.toml", "secrets.xml",
+    ".ssh/", ".gnupg/", ".aws/",
+)  # fmt: skip
+_MOST_IGNORE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _IgnoreFile:
+    stamp: tuple[int, int]  # mtime in ns, size
+    spec: GitIgnoreSpec
+
+
+class Exclusion:
+    """Answers `reason(doc_id)`. An answer is kept for memo_s seconds, so that typing costs no disk access."""
+
+    def __init__(
+        self,
+        globs: Sequence[str] = PRIVATE,
+        roots: Sequence[str] = (),
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        memo_s: float = 2.0,
+    ) -> None:
+        self._clock = clock
+        self._memo_s = memo_s
+        self._memo: dict[str, tuple[float, str]] = {}
+        self._files: dict[str, _IgnoreFile] = {}
+        self.set_roots(roots)
+        self.set_globs(globs)
+
+    def set_roots(self, roots: Sequence[str]) -> None:
+        """Absolute paths of the workspace folders."""
+        real = (_real(root) for root in roots)
+        self._roots = tuple(dict.fromkeys(_slashes(root).rstrip("/") for root in (*roots, *real) if root))
+        self._memo.clear()
+
+    def set_globs(self, globs: Sequence[str]) -> tuple[str, ...]:
+        """The setting; returns the globs that are none, which don't count."""
+        private = [glob for glob in globs if glob in PRIVATE]
+        self._names = GitIgnoreSpec.from_lines(glob for glob in private if "/" not in glob)
+        self._folders = GitIgnoreSpec.from_lines(glob for glob in private if "/" in glob)
+        self._own, bad = _compile([glob for glob in globs if glob not in PRIVATE])
+        self._memo.clear()
+        return bad
+
+    def forget(self) -> None:
+        """An ignore file has changed: look again."""
+        self._memo.clear()
+
+    def reason(self, doc_id: str) -> str:
+        """Why this document may not be used, or "". Looks at paths and ignore files, never at the document."""
+        now = self._clock()
+        known = self._memo.get(doc_id)
+        if known is not None and now < known[0] + self._memo_s:
+            return known[1]
+        reason = self._look(path_of(doc_id))
+        self._memo[doc_id] = (now, reason)
+        return reason
+
+    def _look(self, path: str) -> str:
+        paths = [_slashes(path)]
+        if os.path.isabs(path) and (real := _slashes(_real(path))) not in paths:
+            paths.append(real)
+        if any(self._is_private(path) for path in paths):
+            return BY_SETTING
+        if any(os.path.isabs(path) and self._is_ignored(path) for path in paths):
+            return BY_FILE
+        return ""
+
+    def _is_private(self, path: str) -> bool:
+        own = self._own.check_file(_below(path, self._root_of(path))).include
+        if own is not None:  # the user's last word on this file, also to let it in
+            return own
+        low = path.lower()
+        return self._names.match_file(low.rsplit("/", 1)[-1]) or self._folders.match_file(low.lstrip("/"))
+
+    def _is_ignored(self, path: str) -> bool:
+        """Ignore files from the root down; the deeper one has the last word, as with git."""
+        verdict = False
+        folders = path.split("/")[:-1]
+        root = self._root_of(path)
+        for depth in range(root.count("/") + 1 if root else 1, len(folders) + 1):
+            folder = "/".join(folders[:depth])
+            spec = self._spec(f"{folder}/{IGNORE_FILE}")
+            if spec is not None and (found := spec.check_file(_below(path, folder)).include) is not None:
+                verdict = found
+        return verdict
+
+    def _root_of(self, path: str) -> str:
+        """The outermost root above a path; "" if none: then every folder above it counts."""
+        return min((root for root in self._roots if path.startswith(f"{root}/")), key=len, default="")
+
+    def _spec(self, path: str) -> GitIgnoreSpec | None:
+        try:
+            status = os.stat(path)
+            stamp = (status.st_mtime_ns, status.st_size)
+            known = self._files.get(path)
+            if known is not None and known.stamp == stamp:
+                return known.spec
+            with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+                lines = file.read(_MOST_IGNORE_BYTES).splitlines()
+        except FileNotFoundError:
+            self._files.pop(path, None)
+            return None
+        except (OSError, ValueError) as error:
+            log.debug("an ignore file can't be read: %s", type(error).__name__)
+            return None
+        spec, bad = _compile(lines)
+        if bad:
+            log.warning("%s holds %d lines that are no patterns", IGNORE_FILE, len(bad))
+        self._files[path] = _IgnoreFile(stamp, spec)
+        return spec
+
+
+def _compile(lines: Sequence[str]) -> tuple[GitIgnoreSpec, tuple[str, ...]]:
+    """The lines that are gitignore patterns, and those that are not."""
+    bad = tuple(line for line in lines if not _is_pattern(line))
+    return GitIgnoreSpec.from_lines(line for line in lines if line not in bad), bad
+
+
+def _is_pattern(line: str) -> bool:
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except ValueError:
+        return False
+    return True
+
+
+def _below(path: str, folder: str) -> str:
+    return path[len(folder) :].lstrip("/")
+
+
+def _slashes(path: str) -> str:
+    return path.replace(os.sep, "/")
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):  # a loop, or a NUL in the name
+        return path
