@@ -13,7 +13,9 @@ def setting(default: Any, doc: str, *, live: bool = True) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ContextConfig:
-    layout: str = setting("anchored", "anchored: typed text behind the middle marker, healed; psm: prefix, suffix, middle up to the cursor.")
+    layout: str = setting(
+        "anchored", "anchored: typed text behind the middle marker, healed; psm: prefix, suffix, middle up to the cursor."
+    )
     prefix_tokens: int = setting(1500, "Most tokens of text before the anchor.")
     suffix_tokens: int = setting(256, "Most tokens of text after the cursor.")
     typed_tokens: int = setting(160, "Tokens typed since the anchor after which it moves.")

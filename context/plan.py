@@ -50,14 +50,15 @@ def make_plan(
     else:
         anchor, n_sent = _anchor(text, cursor, room, table, notes)
         left = room - n_sent
-        budget = left - min(TYPING_ROOM, left // 4)
+        budget = left if limits.fill else left - min(TYPING_ROOM, left // 4)
 
     # The suffix gets its share first, a quarter or what the prefix may not use, and the rest of the budget at the file's top,
     # where the prefix can't use it. The prefix's limit never depends on that extra part: its window would not stand still.
     n_suffix = max(min(limits.n_suffix, max(budget // 4, budget - limits.n_prefix)), 0)
     after = following(text, cursor, n_suffix, table)
     n_prefix = max(min(limits.n_prefix, budget - len(after.tokens)), 0)
-    before = preceding(text, anchor, n_prefix, table, _kept_start(snapshot, anchor, layout, previous))
+    keep = _kept_start(snapshot, anchor, layout, previous)
+    before = preceding(text, anchor, n_prefix, table, keep, fill=limits.fill)
     n_more = min(limits.n_suffix, budget - len(before.tokens))
     if before.start == 0 and after.is_cut and n_more > n_suffix:
         after = following(text, cursor, n_more, table)

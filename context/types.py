@@ -40,11 +40,16 @@ class DocumentSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Token limits of one prompt. n_total covers everything: markers, prefix, suffix, typed text."""
+    """Token limits of one prompt. n_total covers everything: markers, prefix, suffix, typed text.
+
+    fill: use all of it, where a prompt is only a stopgap; otherwise room is left for what will be typed, and the prefix begins
+    on a coarse grid.
+    """
 
     n_prefix: int
     n_suffix: int
     n_total: int
+    fill: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,11 +73,14 @@ def following(text: Text, place: int, n_max: int, table: TokenTable) -> Followin
     return Following(rest, b"".join(parts), tokens, rest_is_cut=False, is_cut=is_cut)
 
 
-def preceding(text: Text, place: int, n_max: int, table: TokenTable, keep: int | None) -> Window:
+def preceding(
+    text: Text, place: int, n_max: int, table: TokenTable, keep: int | None, *, fill: bool = False
+) -> Window:
     """The window before `place`: at most n_max tokens, beginning at a line's start.
 
     It begins at the file's start if that fits, else at `keep` (an earlier window's start that still stands) while it fits and
-    is not small, else on the coarse grid. Only where one line alone is too big it begins at a character border.
+    is not small, else on the coarse grid (fill: at the first line that fits). Only where one line alone is too big it begins
+    at a character border.
     """
     if n_max <= 0 or place == 0:
         note = "nothing stands before the anchor" if place == 0 else "the limits leave no room for text before the anchor"
@@ -92,9 +95,9 @@ def preceding(text: Text, place: int, n_max: int, table: TokenTable, keep: int |
         window = _window(text, keep, place, table, "window begins where it did before")
         if _share(n_max, _KEEP) <= len(window.tokens) <= n_max:
             return window
-    start = _grid_start(text, place, n_max, units)
+    start = _first_fitting(units, n_max) if fill else _grid_start(text, place, n_max, units)
     while start is not None and start < place:
-        window = _window(text, start, place, table, f"window begins on the grid, at line {text.line_of(start) + 1}")
+        window = _window(text, start, place, table, f"window begins at line {text.line_of(start) + 1}")
         if len(window.tokens) <= n_max:
             return window
         start = _next_line(text, start)
@@ -124,7 +127,7 @@ def _grid_start(text: Text, place: int, n_max: int, units: list[tuple[int, int]]
     """The coarsest grid line from which the window takes about 40 to 60 % of the limit; None: no line fits."""
     within = [u for u in units if u[1] <= _share(n_max, _FILL)]
     if not within:
-        return next((start for start, n in units if n <= n_max), None)
+        return _first_fitting(units, n_max)
     first = text.line_of(within[-1][0])
     grid = GRID_LINES
     while grid > 1:
@@ -135,6 +138,11 @@ def _grid_start(text: Text, place: int, n_max: int, units: list[tuple[int, int]]
             return start
         grid //= 2
     return within[-1][0]
+
+
+def _first_fitting(units: list[tuple[int, int]], n_max: int) -> int | None:
+    """The farthest line start from which the window fits, by the lines counted one by one."""
+    return min((start for start, n in units if n <= n_max), default=None)
 
 
 def _cut_window(text: Text, place: int, n_max: int, table: TokenTable) -> Window:

@@ -1,7 +1,9 @@
 """The engine: one owner thread, one explicit loop over one backend.
 
-`step()` = take commands, admit, advance over what is resident, schedule, decode, accept. Everything mutable belongs to the thread
-that steps; other threads only `submit` and `cancel`, and may ask `n_reusable` and `counters`. Events leave through each request's
+`step()` = take commands, admit, advance over what is resident, schedule, decode, accept. Everything mutable belongs to the
+thread
+that steps; other threads only `submit` and `cancel`, and may ask `n_reusable` and `counters`. Events leave through each
+request's
 sink, on the owner thread.
 """
 
