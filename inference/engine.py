@@ -10,9 +10,7 @@ sink, on the owner thread.
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 
 from inference.backend import Backend, Outcome, Row
 from inference.healing import HealingIndex
+from inference.inbox import Inbox
 from inference.kv_cache import KvCache
 from inference.run import Run, Sink
 from inference.scheduler import schedule
@@ -57,42 +56,20 @@ class Engine:
         self._runs: list[Run] = []
         self._counters = Counters()
         self._failed = ""
-        # shared with other threads, under the condition's lock
-        self._changed = threading.Condition()
-        self._inbox: deque[Run] = deque()
-        self._cancelled: set[int] = set()
-        self._decoding: list[tuple[Run, int]] = []  # runs of the step under way, and where their rows end
-        self._abort = False
-        self._closed = False
-        backend.set_abort(lambda: self._abort)
+        self._inbox = Inbox()
+        backend.set_abort(self._inbox.is_aborted)
 
     # -- for other threads
 
     def submit(self, request: GenerationRequest, sink: Sink) -> None:
         """Queue a request. Its events go to sink; the last one has a finish. Never blocks on the model."""
-        with self._changed:
-            if self._closed:
-                Run(request, sink, self._clock()).end(FinishReason.CANCELLED, self._clock())
-                return
-            self._inbox.append(Run(request, sink, self._clock()))
-            if request.priority is Priority.TYPING and self._delays(request):
-                self._abort = True
-            self._changed.notify()
-
-    def _delays(self, request: GenerationRequest) -> bool:
-        """Is the step under way background work that this request would not use?"""
-        background = [(run, end) for run, end in self._decoding if run.priority is Priority.BACKGROUND]
-        return bool(background) and not any(run.request.tokens[:end] == request.tokens[:end] for run, end in background)
+        run = Run(request, sink, self._clock())
+        if not self._inbox.put(run):
+            run.end(FinishReason.CANCELLED, self._clock())
 
     def cancel(self, request_id: int) -> None:
         """End a request; unknown ids are ignored. A step that serves nobody else is aborted where the device allows."""
-        with self._changed:
-            self._cancelled.add(request_id)
-            decoding = self._decoding
-            if decoding and all(run.request_id in self._cancelled for run, _ in decoding):
-                waiting = [run.request.tokens for run in self._inbox]
-                self._abort = not any(run.request.tokens[:end] == w[:end] for run, end in decoding for w in waiting)
-            self._changed.notify()
+        self._inbox.cancel(request_id)
 
     def n_reusable(self, tokens: tuple[int, ...]) -> int:
         """Longest resident prefix of tokens; from another thread it may be off by what the running step changes."""
@@ -103,9 +80,12 @@ class Engine:
 
     def close(self) -> None:
         """No more steps; everything unfinished is answered CANCELLED by the owner thread."""
-        with self._changed:
-            self._closed = self._abort = True
-            self._changed.notify()
+        self._inbox.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing runs and nothing waits."""
+        return not self._runs and self._inbox.is_empty
 
     # -- the owner thread
 
@@ -118,11 +98,10 @@ class Engine:
                 logger.exception("the engine's loop failed")
                 self._fail("the engine failed; restart midfill (the log says more)")
                 busy = False
-            with self._changed:
-                if self._closed:
-                    break
-                if not busy and not self._inbox and not self._cancelled:
-                    self._changed.wait()
+            if self._inbox.is_closed:
+                break
+            if not busy:
+                self._inbox.wait()
         self._end_all(FinishReason.CANCELLED)
         self._backend.close()
 
@@ -137,16 +116,13 @@ class Engine:
         ready = [run for run in self._runs if run.sequence is not None]
         plan = schedule(ready, self._n_chunk, self._n_background, self._backend.n_batch)
         if not plan:
-            return False
+            return bool(self._runs)  # they waited for a sequence that is free now
         self._decode([(ready[i], n) for i, n in plan], started)
         self._drop_finished()
         return True
 
     def _take_commands(self) -> None:
-        with self._changed:
-            arrived, self._inbox = self._inbox, deque()
-            cancelled, self._cancelled = self._cancelled, set()
-            self._abort = self._closed
+        arrived, cancelled = self._inbox.take()
         self._runs.extend(arrived)
         now = self._clock()
         for run in self._runs:
@@ -164,7 +140,8 @@ class Engine:
         for run in sorted(self._runs, key=lambda r: r.priority):
             if run.sequence is not None:
                 continue
-            claimed = self.kv.claim(run.request.tokens, run.request_id)
+            is_background = run.priority is Priority.BACKGROUND
+            claimed = self.kv.claim(run.request.tokens, run.request_id, background=is_background)
             if claimed is None and run.priority is Priority.TYPING:
                 claimed = self._preempt(run)
             if claimed is None:
@@ -215,16 +192,11 @@ class Engine:
             rows += [
                 Row(run.sequence.seq, p, run.path[p], wants_logits=p == len(run.path) - 1) for p in range(run.pos, end)
             ]
-        with self._changed:
-            self._decoding = [(run, run.pos + n) for run, n in batch]
-            # what arrived since the commands were taken must not wait for background rows either
-            self._abort = self._closed or any(
-                run.priority is Priority.TYPING and self._delays(run.request) for run in self._inbox
-            )
+        self._inbox.begin_step([(run, run.pos + n) for run, n in batch])
         outcome = self._backend.decode(rows)
-        with self._changed:
-            self._decoding = []
-        self._count(batch)
+        self._inbox.end_step()
+        if outcome in (Outcome.OK, Outcome.ABORTED):
+            self._count(batch)
         if outcome is Outcome.OK:
             self._accept(batch, started)
         elif outcome is Outcome.ABORTED:
@@ -289,7 +261,8 @@ class Engine:
         """A refused batch is tried run by run, so that the bad one fails alone."""
         if len(batch) > 1:
             for single in batch:
-                self._decode([single], started)
+                if single[0].finish is None:  # one before it may have ended others: no room, or a lost context
+                    self._decode([single], started)
             return
         run, _ = batch[0]
         assert run.sequence is not None
@@ -308,8 +281,7 @@ class Engine:
             run.sequence = None
 
     def _end_all(self, finish: FinishReason, error: str = "") -> None:
-        with self._changed:
-            arrived, self._inbox = self._inbox, deque()
+        arrived, _ = self._inbox.take()
         self._runs.extend(arrived)
         now = self._clock()
         for run in self._runs:

@@ -29,32 +29,36 @@ class KvCache:
                 best, n_best = sequence, n
         return best, n_best
 
-    def claim(self, tokens: tuple[int, ...], owner: int) -> tuple[Sequence, int] | None:
+    def claim(self, tokens: tuple[int, ...], owner: int, *, background: bool = False) -> tuple[Sequence, int] | None:
         """A sequence for a request and how many of its tokens are resident; None if all are busy.
 
-        The sequence may hold more than that: a tail which the request uses as far as it agrees. A sequence whose prompt has
-        little in common with the new one is left alone, and the common part is shared by copy.
+        The sequence may hold more than that: a tail which the request uses as far as it agrees. One whose prompt (or what is
+        resident of it, if its prefill was ended) has little in common with the new one is left alone; the common part is then
+        shared by copy. Background work also leaves alone what somebody types at: the next key will ask for its tail.
         """
         best, n = self.match(tokens)
-        if best is not None and best.is_idle and 2 * n >= best.n_prompt:
-            return self._take(best, owner, tokens), n
+        if best is not None and best.is_idle:
+            worth = min(best.n_prompt, len(best.tokens))
+            if n >= worth or (2 * n >= worth and (not background or best.is_background)):
+                return self._take(best, owner, tokens, background), n
         others = [s for s in self.sequences if s.is_idle and s is not best]
         if not others:
             if best is None or not best.is_idle:
                 return None
-            return self._take(best, owner, tokens), n
+            return self._take(best, owner, tokens, background), n
         # at equal age an empty one goes first, so that nothing is evicted while there is one
         target = min(others, key=lambda s: (bool(s.tokens), s.last_used))
         self.truncate(target, 0)
         if best is None or n < MIN_COPY or not self._backend.copy(best.seq, target.seq, n):
-            return self._take(target, owner, tokens), 0
+            return self._take(target, owner, tokens, background), 0
         target.append(best.tokens[:n])
         if n - 1 in best.logits:
             target.logits[n - 1] = best.logits[n - 1]
-        return self._take(target, owner, tokens), n
+        return self._take(target, owner, tokens, background), n
 
-    def _take(self, sequence: Sequence, owner: int, tokens: tuple[int, ...]) -> Sequence:
+    def _take(self, sequence: Sequence, owner: int, tokens: tuple[int, ...], background: bool) -> Sequence:
         self._tick += 1
+        sequence.is_background = background
         sequence.owner, sequence.last_used, sequence.n_prompt = owner, self._tick, len(tokens)
         return sequence
 

@@ -22,6 +22,7 @@ class Sequence:
         self.logits: dict[int, NDArray[np.float32]] = {}  # position -> logits behind it
         self.owner: int | None = None  # the request that claimed it
         self.n_prompt = 0  # prompt length of the last claim: what is worth keeping
+        self.is_background = False  # the last claim was background work: nobody has typed there since
         self.last_used = 0
 
     @property

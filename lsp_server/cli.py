@@ -86,7 +86,7 @@ def read_document(place: str, config: Config) -> Document:
     exclusion = Exclusion(config.server.exclude)
     exclusion.set_roots([str(Path.cwd())])
     if reason := exclusion.reason(doc_id):
-        raise EngineError(f"{path}: {reason}")
+        raise EngineError(f"{path} is a private file ({reason}): midfill does not read it")
     try:
         if path.stat().st_size > config.server.max_file_bytes:
             raise EngineError(f"{path} is larger than max_file_bytes ({config.server.max_file_bytes:,} bytes)")

@@ -16,12 +16,14 @@ from inference.types import FinishReason, GenerationStats
 
 
 class Generation:
-    """plan, typed: the plan it was made with, and the prompt form of the text between anchor and cursor when it began."""
+    """plan, typed: the plan it was made with, and the prompt form of the text between anchor and cursor when it began.
+    n_prompt_new: tokens of its prompt that were not resident then."""
 
-    def __init__(self, request_id: int, plan: Plan, typed: bytes, stream: Stream) -> None:
+    def __init__(self, request_id: int, plan: Plan, typed: bytes, n_prompt_new: int, stream: Stream) -> None:
         self.request_id = request_id
         self.plan = plan
         self.typed = typed
+        self._n_prompt_new = n_prompt_new
         self.text = ""  # beyond the cursor at which it began
         self.stats = GenerationStats()
         self.finish: FinishReason | None = None
@@ -29,6 +31,7 @@ class Generation:
         self.on_change: Callable[[], None] = lambda: None
         self._stream = stream
         self._parked: asyncio.TimerHandle | None = None
+        self._is_cancelled = False
         self._reader = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
@@ -44,8 +47,18 @@ class Generation:
         return self.finish is None
 
     @property
+    def n_ahead(self) -> int:
+        """Prompt tokens that had to be evaluated before its first text, if that is still to come."""
+        return 0 if self.text or not self.is_running else self._n_prompt_new
+
+    @property
     def is_parked(self) -> bool:
         return self._parked is not None
+
+    @property
+    def is_ending(self) -> bool:
+        """Cancelled, but the engine has not said so yet: its text is a beginning, and stays one."""
+        return self._is_cancelled and self.is_running
 
     def remainder(self, typed: bytes) -> str | None:
         """What was generated beyond `typed` (anchor to cursor, prompt form); None if it disagrees or is not there yet."""
@@ -67,4 +80,5 @@ class Generation:
 
     def cancel(self) -> None:
         if self.is_running:
+            self._is_cancelled = True
             self._stream.cancel()

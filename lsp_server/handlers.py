@@ -237,6 +237,9 @@ class Room:
         return self._complete(query)
 
     async def _complete(self, query: CompletionQuery) -> types.InlineCompletionList:
+        document = self._store.find(query.snapshot.doc_id)
+        if document is None or document.withheld:  # since the request was taken
+            return self._silent(query.snapshot.doc_id, "the document was closed or withdrawn meanwhile")
         self._silence = None
         try:
             completion = await self._completer.complete(query)

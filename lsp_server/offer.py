@@ -32,9 +32,10 @@ def offer(generated: str, is_whole: bool, query: CompletionQuery, snapshot: Docu
     text = snapshot.text
     line = text.line_of(offset)
     line_start, line_end = text.line_start(line), text.line_end(line)
-    after = text.slice(offset, _character_border(text, min(len(text), offset + SUFFIX_LOOK))).decode()
+    after = text.slice(offset, text.floor(offset + SUFFIX_LOOK)).decode()
     single_line = is_single_line_place(text, offset)
-    offered = trim(generated, single_line=single_line, is_whole=is_whole, after=after.replace("\r\n", "\n"))
+    generated, after = generated.replace("\r\n", "\n"), after.replace("\r\n", "\n")  # a model may say CRLF by itself
+    offered = trim(generated, single_line=single_line, is_whole=is_whole, after=after)
     if not offered:
         return None
     rest = text.slice(offset, line_end).decode()
@@ -62,13 +63,6 @@ def _uses_crlf(text: Text, line: int) -> bool:
     """Does the cursor's line, or on the last line the one before it, end with CRLF?"""
     end = text.line_end(line)
     if end < len(text):
-        return text.slice(end, min(end + 2, len(text))) == b"\r\n"
+        return text.slice(end, text.floor(end + 2)) == b"\r\n"
     start = text.line_start(line)
-    return start >= 2 and text.slice(start - 2, start) == b"\r\n"
-
-
-def _character_border(text: Text, offset: int) -> int:
-    """The first offset from here on that does not split a character."""
-    while offset < len(text) and text.slice(offset, offset + 1)[0] & 0xC0 == 0x80:
-        offset += 1
-    return offset
+    return text.slice(text.floor(start - 2), start).endswith(b"\r\n")

@@ -130,7 +130,7 @@ class Session:
             single_line=single_line,
             asked=query.received,
             deadline_ms=desk.config.server.reply_deadline_ms,
-            n_new=record.n_new,
+            n_new=generation.n_ahead,
             ms_per_token=desk.client.costs().prefill_ms_per_token,
             cold_budget_ms=desk.config.context.cold_budget_ms,
         )
@@ -150,7 +150,7 @@ class Session:
         server = desk.config.server
         if not (server.adopt_ms > 0 if generation.is_parked else server.typed_through):
             return False
-        if generation.finish in (FinishReason.CANCELLED, FinishReason.ERROR):
+        if generation.is_ending or generation.finish in (FinishReason.CANCELLED, FinishReason.ERROR):
             return False
         plan = generation.plan
         if offset < plan.anchor or check(plan, snapshot, offset)[0] is Fit.REPLAN:
@@ -172,7 +172,9 @@ class Session:
             self._preparation = None
         prompt = planned.prompt
         request = GenerationRequest(desk.client.next_id(), prompt.tokens, prompt.heal, desk.config.server.max_tokens)
-        generation = Generation(request.request_id, planned.plan, prompt.typed, desk.client.submit(request))
+        generation = Generation(
+            request.request_id, planned.plan, prompt.typed, planned.n_new, desk.client.submit(request)
+        )
         # submitted before the old one is cancelled: what the engine evaluates for both is then not thrown away
         if self._generation is not None:
             self._generation.cancel()

@@ -1,0 +1,1 @@
+"""Cases from public bug reports, and what runs them: `python -m tests.cases`."""

@@ -1,0 +1,73 @@
+"""A tiny tokenizer whose tokens can be read back, and the real vocabulary where a model is on disk."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from context.tokens import TokenTable
+from context.types import FimIds, Tokenizer
+
+IDS = FimIds(prefix=1, suffix=2, middle=3)
+IDS_WITH_BOS = FimIds(prefix=1, suffix=2, middle=3, bos=4)
+CONTROL = {1, 2, 3, 4}
+
+_SPLIT = re.compile(r"[^\r\n\w]?[^\W\d_]+|\d| ?(?:[^\s\w]|_)+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+_PIECE = 6  # bytes; longer matches are several tokens
+
+
+class WordTokenizer:
+    """Splits as the "qwen2" pre-tokenizer does, then into pieces of at most six bytes. A token's id holds its bytes."""
+
+    def __init__(self) -> None:
+        self.n_bytes = 0
+
+    def encode(self, text: bytes) -> tuple[int, ...]:
+        self.n_bytes += len(text)
+        tokens: list[int] = []
+        for match in _SPLIT.finditer(text.decode()):
+            data = match.group().encode()
+            tokens += (int.from_bytes(b"\x01" + data[i : i + _PIECE], "big") + 1000 for i in range(0, len(data), _PIECE))
+        return tuple(tokens)
+
+
+def decode(tokens: Sequence[int]) -> bytes:
+    """Text of WordTokenizer's tokens. Fails on a control token."""
+    return b"".join(_bytes_of(token) for token in tokens)
+
+
+def _bytes_of(token: int) -> bytes:
+    assert token not in CONTROL
+    number = token - 1000
+    return number.to_bytes((number.bit_length() + 7) // 8, "big")[1:]
+
+
+def new_table(pre_type: str = "qwen2") -> TokenTable:
+    return TokenTable(WordTokenizer(), pre_type)
+
+
+def _model_path() -> Path | None:
+    from inference.models import registry, store
+
+    chosen = os.environ.get("MIDFILL_TEST_MODEL")
+    if chosen:
+        return Path(chosen)
+    path = store.path_of(registry.MODELS[0], store.models_dir())
+    return path if path.is_file() else None
+
+
+@pytest.fixture(scope="session")
+def real_tokenizer() -> Tokenizer:
+    path = _model_path()
+    if path is None:
+        pytest.skip("no model on disk: `midfill models pull qwen2.5-coder-0.5b`, or name one in MIDFILL_TEST_MODEL")
+    from inference.llama.vocab import load_vocab
+
+    vocab = load_vocab(path)
+    if vocab.pre_type != "qwen2":
+        pytest.skip(f"the model's pre-tokenizer is {vocab.pre_type!r}, not qwen2")
+    return vocab

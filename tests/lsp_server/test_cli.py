@@ -1,0 +1,113 @@
+"""`midfill complete` and `explain`: places, refusals in one sentence, and the JSON's shape, on a tiny real model."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.tiny_gguf import bpe_vocabulary, write_tiny
+
+SOURCE = "def area(width, height):\n    return width * hei\n\nprint(area(2, 3))  # é🦊\n"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli") / "tiny.gguf"
+    write_tiny(path)
+    return path
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "area.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def midfill(*arguments: object, home: Path) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(home), "MIDFILL_MODELS_DIR": str(home), "XDG_CACHE_HOME": str(home)}
+    done = subprocess.run(
+        [sys.executable, "-m", "lsp_server", *map(str, arguments)],
+        capture_output=True, text=True, env=environment, timeout=120, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_complete_json(model: Path, source: Path, tmp_path: Path) -> None:
+    done = midfill("complete", f"{source}:2:23", "--json", "--model", model, "--max-tokens", 6, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    got: dict[str, Any] = json.loads(done.stdout)
+    assert got["n_prompt_tokens"] == got["n_reused_tokens"] + got["n_evaluated_tokens"] > 10
+    assert got["healing"] == " hei" and got["n_healing_tokens"] >= 1 and got["n_generated_tokens"] <= 6
+    assert got["finish"] in ("stop", "length", "line") and got["layout"] == "anchored"
+    ms = dict(got["ms"])
+    assert set(ms) == {"read", "assemble", "tokenize", "queue", "prefill", "decode", "postprocess", "deliver", "total"}
+    assert sum(ms.values()) - ms["total"] == pytest.approx(ms["total"], rel=0.02)
+    assert ms["prefill"] > 0 and all(v >= 0 for v in ms.values())
+    assert (got["text"] == "") == bool(got["reason"])
+
+
+def test_psm_has_no_healing(model: Path, source: Path, tmp_path: Path) -> None:
+    done = midfill("complete", f"{source}:2:23", "--json", "--model", model, "--layout", "psm", home=tmp_path)
+    got = json.loads(done.stdout)
+    assert (got["layout"], got["healing"], got["n_healing_tokens"]) == ("psm", "", 0)
+
+
+def test_explain(model: Path, source: Path, tmp_path: Path) -> None:
+    done = midfill("explain", f"{source}:2:23", "--model", model, home=tmp_path)
+    assert done.returncode == 0 and "anchor: line 2, byte 0; healing bytes: ' hei'" in done.stdout
+    got = json.loads(midfill("explain", f"{source}:2:23", "--json", "--model", model, home=tmp_path).stdout)
+    assert sum(p["n_tokens"] for p in got["pieces"]) == got["n_prompt_tokens"]
+    assert got["anchor"] == SOURCE.index("    return")
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("area.py", "write PATH:LINE:COLUMN"),
+        ("area.py:9:1", "there is no line 9"),
+        ("area.py:0:1", "there is no line 0"),
+        ("area.py:2:99", "there is no column 99"),
+        ("gone.py:1:1", "No such file"),
+        (".:1:1", "is a directory"),
+        ("blob.bin:1:1", "binary"),
+        (".env:1:1", "private file"),
+        ("huge.py:1:1", "max_file_bytes"),
+    ],
+)
+def test_bad_places_get_a_sentence(place: str, says: str, model: Path, source: Path, tmp_path: Path) -> None:
+    (tmp_path / "blob.bin").write_bytes(b"\0\1\2" * 100)
+    (tmp_path / ".env").write_text("KEY=1\n")
+    with (tmp_path / "huge.py").open("wb") as file:
+        file.truncate(5 * 1024 * 1024)
+    done = midfill("complete", f"{tmp_path}/{place}", "--model", model, home=tmp_path)
+    assert done.returncode == 1 and says in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_bad_models_get_a_sentence(source: Path, model: Path, tmp_path: Path) -> None:
+    plain, short, text = tmp_path / "plain.gguf", tmp_path / "short.gguf", tmp_path / "text.gguf"
+    write_tiny(plain, vocabulary=bpe_vocabulary(fim=False))
+    short.write_bytes(model.read_bytes()[:-5000])
+    text.write_text("hello")
+    for name, says in (
+        (plain, "fill-in-the-middle"),
+        (short, "cut short"),
+        (text, "GGUF"),
+        (tmp_path / "none.gguf", "none.gguf"),
+        ("qwen2.5-coder-0.5", "qwen2.5-coder-0.5b"),
+        ("qwen2.5-coder-1.5b", "midfill models pull qwen2.5-coder-1.5b"),
+    ):
+        for command in ("complete", "explain"):
+            done = midfill(command, f"{source}:2:23", "--model", name, home=tmp_path)
+            assert done.returncode == 1 and says in done.stderr and done.stderr.count("\n") == 1, (name, done.stderr)
+
+
+def test_columns_count_characters(model: Path, source: Path, tmp_path: Path) -> None:
+    got = json.loads(midfill("explain", f"{source}:4:24", "--json", "--model", model, home=tmp_path).stdout)
+    assert got["healing"] == "🦊"

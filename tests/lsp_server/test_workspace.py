@@ -1,0 +1,150 @@
+"""Private files: by name, by glob, by ignore file, through links. Real folders, since the disk is what this is about."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lsp_server.uris import document_id
+from lsp_server.workspace import BY_FILE, BY_SETTING, IGNORE_FILE, PRIVATE, Exclusion
+
+
+def of(path: Path | str) -> str:
+    return document_id(path.as_uri() if isinstance(path, Path) else path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".env", ".env.local", ".envrc", ".ENV", "prod.env", "server.pem", "SERVER.KEY", "id_rsa", "id_ed25519.pub", "a.p12",
+        ".npmrc", ".pypirc", ".netrc", "credentials.json", "secrets.yaml", "vault.kdbx", "cert.crt",
+    ],
+)  # fmt: skip
+def test_private_names(name: str) -> None:
+    exclusion = Exclusion()
+    for uri in (f"file:///w/app/{name}", f"untitled:{name}", f"untitled:/w/app/{name}", f"git:/w/app/{name}?HEAD"):
+        assert exclusion.reason(of(uri)) == BY_SETTING, uri
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/w/app/run.sh", "/w/app/environment.py", "/w/.env/lib/site.py", "/w/credentials_service/main.py", "/w/app/keys.py",
+        "/w/app/main.py", "/w/secrets/readme.md", "/w/app/envoy.yaml",
+    ],
+)  # fmt: skip
+def test_names_that_only_look_like_it(path: str) -> None:
+    """Built-in names count for the file itself: a folder with such a name is not private as a whole."""
+    assert Exclusion().reason(of(f"file://{path}")) == ""
+
+
+def test_private_folders() -> None:
+    exclusion = Exclusion()
+    assert exclusion.reason("file:///home/me/.ssh/config") == BY_SETTING
+    assert exclusion.reason("file:///home/me/.AWS/config") == BY_SETTING
+    assert exclusion.reason("file:///home/me/ssh/config") == ""
+
+
+def test_odd_documents_raise_nothing() -> None:
+    exclusion = Exclusion()
+    for uri in ("", "untitled:Untitled-1", "nonsense", "file:///a%00b", "x:", "file:///" + "a" * 5000):
+        assert exclusion.reason(of(uri)) == ""
+    assert exclusion.reason(of("file://host/share/.env")) == BY_SETTING
+    assert exclusion.reason(of("vscode-notebook-cell:/w/.env#W0")) == BY_SETTING
+
+
+def test_a_link_to_a_private_file_is_private_and_so_is_a_private_link(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TOKEN=x")
+    (tmp_path / "plain.txt").write_text("text")
+    (tmp_path / "settings.txt").symlink_to(tmp_path / ".env")
+    (tmp_path / "prod.env").symlink_to(tmp_path / "plain.txt")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    exclusion = Exclusion(roots=[str(tmp_path)])
+    assert exclusion.reason(of(tmp_path / "settings.txt")) == BY_SETTING
+    assert exclusion.reason(of(tmp_path / "prod.env")) == BY_SETTING
+    assert exclusion.reason(of(tmp_path / "plain.txt")) == ""
+    assert exclusion.reason(of(tmp_path / "loop")) == ""
+
+
+def test_the_users_globs_add_and_let_in(tmp_path: Path) -> None:
+    exclusion = Exclusion((*PRIVATE, "*.secret", "/top.txt", "build/", "!.env.example"), [str(tmp_path)])
+    private = ["a.secret", "sub/b.secret", "top.txt", "build/x.py", ".env", ".env.local"]
+    public = ["sub/top.txt", "a.SECRET", ".env.example", "sub/.env.example", "main.py"]
+    assert [exclusion.reason(of(tmp_path / name)) for name in private] == [BY_SETTING] * len(private)
+    assert [exclusion.reason(of(tmp_path / name)) for name in public] == [""] * len(public)
+
+
+def test_globs_that_are_none_are_returned_and_the_rest_counts() -> None:
+    exclusion = Exclusion()
+    assert exclusion.set_globs(("!", "*.x")) == ("!",)
+    assert exclusion.reason("file:///a.x") == BY_SETTING
+
+
+def test_ignore_files_from_the_root_down(tmp_path: Path) -> None:
+    root, nested = tmp_path / "root", tmp_path / "root" / "a" / "b"
+    nested.mkdir(parents=True)
+    (tmp_path / IGNORE_FILE).write_text("*.py\n")  # above the root: not ours
+    (root / IGNORE_FILE).write_text("# comment\n\n*.txt\n/only_top.md\n!\nprivate/\n")
+    (nested / IGNORE_FILE).write_text("!open.txt\n*.md\n")
+    exclusion = Exclusion(roots=[str(root), str(root / "a")])
+    private = [root / name for name in ("x.txt", "a/x.txt", "only_top.md", "a/private/x.c", "a/b/x.txt", "a/b/x.md")]
+    public = [root / "x.py", nested / "open.txt", root / "a/only_top.md", root / "a/x.md"]
+    assert [exclusion.reason(of(path)) for path in private] == [BY_FILE] * len(private)
+    assert [exclusion.reason(of(path)) for path in public] == [""] * len(public)
+
+
+def test_an_ignore_file_can_not_let_private_files_in(tmp_path: Path) -> None:
+    (tmp_path / IGNORE_FILE).write_text("!.env\n")
+    assert Exclusion(roots=[str(tmp_path)]).reason(of(tmp_path / ".env")) == BY_SETTING
+
+
+def test_without_a_root_every_folder_above_counts(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / IGNORE_FILE).write_text("*.txt\n")
+    assert Exclusion().reason(of(tmp_path / "a" / "x.txt")) == BY_FILE
+    assert Exclusion().reason(of(f"untitled:{tmp_path}/a/x.txt")) == BY_FILE
+
+
+def test_a_root_behind_a_link(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    (real / IGNORE_FILE).write_text("/x.txt\n")
+    (tmp_path / "link").symlink_to(real)
+    exclusion = Exclusion(roots=[str(tmp_path / "link")])
+    assert exclusion.reason(of(tmp_path / "link" / "x.txt")) == BY_FILE
+    assert exclusion.reason(of(real / "x.txt")) == BY_FILE
+
+
+def test_ignore_files_are_read_again_when_they_change(tmp_path: Path) -> None:
+    now = [0.0]
+    exclusion = Exclusion(roots=[str(tmp_path)], clock=lambda: now[0], memo_s=2.0)
+    file, ignore = of(tmp_path / "x.txt"), tmp_path / IGNORE_FILE
+    answers: list[str] = []
+    for content in ("*.txt\n", "*.tex\n", None):
+        assert exclusion.reason(file) == (answers[-1] if answers else "")  # kept for a while
+        if content is None:
+            ignore.unlink()
+        else:
+            ignore.write_text(content)
+            os.utime(ignore, ns=(len(answers), len(answers)))  # the same size: only the time tells
+        now[0] += 2.0
+        answers.append(exclusion.reason(file))
+    assert answers == [BY_FILE, "", ""]
+
+
+def test_forget_looks_at_once(tmp_path: Path) -> None:
+    exclusion = Exclusion(roots=[str(tmp_path)], clock=lambda: 0.0)
+    assert exclusion.reason(of(tmp_path / "x.txt")) == ""
+    (tmp_path / IGNORE_FILE).write_text("*.txt\n")
+    exclusion.forget()
+    assert exclusion.reason(of(tmp_path / "x.txt")) == BY_FILE
+
+
+def test_unreadable_ignore_files_are_none(tmp_path: Path) -> None:
+    (tmp_path / IGNORE_FILE).mkdir()
+    assert Exclusion(roots=[str(tmp_path)]).reason(of(tmp_path / "x.txt")) == ""
+    (tmp_path / IGNORE_FILE).rmdir()
+    (tmp_path / IGNORE_FILE).write_bytes(b"\xff\xfe*.txt\n*.md\n")
+    assert Exclusion(roots=[str(tmp_path)]).reason(of(tmp_path / "x.md")) == BY_FILE
