@@ -38,10 +38,7 @@ class Inbox:
         """A step that serves nobody else is aborted, unless a request that waits shares its rows."""
         with self._changed:
             self._cancelled.add(request_id)
-            decoding = self._decoding
-            if decoding and all(run.request_id in self._cancelled for run, _ in decoding):
-                waiting = [run.request.tokens for run in self._arrived]
-                self._abort |= not any(run.request.tokens[:end] == w[:end] for run, end in decoding for w in waiting)
+            self._abort |= self._serves_nobody()
             self._changed.notify()
 
     def close(self) -> None:
@@ -68,6 +65,14 @@ class Inbox:
         background = [(run, end) for run, end in self._decoding if run.priority is Priority.BACKGROUND]
         return bool(background) and not any(run.request.tokens[:end] == request.tokens[:end] for run, end in background)
 
+    def _serves_nobody(self) -> bool:
+        """Are all runs of the step under way cancelled, and its rows of no use to those that wait?"""
+        decoding = self._decoding
+        if not decoding or not all(run.request_id in self._cancelled for run, _ in decoding):
+            return False
+        waiting = [run.request.tokens for run in self._arrived]
+        return not any(run.request.tokens[:end] == w[:end] for run, end in decoding for w in waiting)
+
     # -- for the owner thread
 
     def take(self) -> tuple[list[Run], set[int]]:
@@ -80,10 +85,11 @@ class Inbox:
             return arrived, cancelled
 
     def begin_step(self, decoding: list[tuple[Run, int]]) -> None:
-        """From here on the step may be aborted; what arrived since `take` must not wait for background rows either."""
+        """From here on the step may be aborted, also by what arrived or was cancelled since `take`."""
         with self._changed:
             self._decoding = decoding
-            self._abort = self._is_closed or any(self._delays(run.request) for run in self._arrived)
+            delays = any(self._delays(run.request) for run in self._arrived)
+            self._abort = self._is_closed or delays or self._serves_nobody()
 
     def end_step(self) -> None:
         with self._changed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,24 +49,11 @@ def new_table(pre_type: str = "qwen2") -> TokenTable:
     return TokenTable(WordTokenizer(), pre_type)
 
 
-def _model_path() -> Path | None:
-    from inference.models import registry, store
-
-    chosen = os.environ.get("MIDFILL_TEST_MODEL")
-    if chosen:
-        return Path(chosen)
-    path = store.path_of(registry.MODELS[0], store.models_dir())
-    return path if path.is_file() else None
-
-
 @pytest.fixture(scope="session")
-def real_tokenizer() -> Tokenizer:
-    path = _model_path()
-    if path is None:
-        pytest.skip("no model on disk: `midfill models pull qwen2.5-coder-0.5b`, or name one in MIDFILL_TEST_MODEL")
+def real_tokenizer(real_model_path: Path) -> Tokenizer:
     from inference.llama.vocab import load_vocab
 
-    vocab = load_vocab(path)
+    vocab = load_vocab(real_model_path)
     if vocab.pre_type != "qwen2":
         pytest.skip(f"the model's pre-tokenizer is {vocab.pre_type!r}, not qwen2")
     return vocab

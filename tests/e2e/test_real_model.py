@@ -35,8 +35,7 @@ from inference.config import EngineConfig
 from inference.engine import Engine
 from inference.llama.model import LlamaBackend
 from inference.measure import usable_cpus
-from inference.models.store import models_dir, resolve
-from inference.types import Costs, Counters, EngineError, FinishReason, GenerationRequest, Priority
+from inference.types import Costs, Counters, FinishReason, GenerationRequest, Priority
 from lsp_server.completer import Completions
 from lsp_server.config import Config, ServerConfig
 from lsp_server.types import Completion, CompletionQuery, Superseded
@@ -53,17 +52,8 @@ COSTS = Costs(prefill_ms_per_token=10.0, step_ms=30.0)  # set, not measured
 
 
 @pytest.fixture(scope="module")
-def model_path() -> Path:
-    named = os.environ.get("MIDFILL_TEST_MODEL", "")
-    try:
-        return resolve(named or "qwen2.5-coder-0.5b", models_dir())
-    except EngineError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="module")
-def backend(model_path: Path) -> Iterator[LlamaBackend]:
-    backend = LlamaBackend(EngineConfig(n_ctx=N_CTX, n_sequences=3, n_threads=n_threads(), n_gpu_layers=0), model_path)
+def backend(real_model_path: Path) -> Iterator[LlamaBackend]:
+    backend = LlamaBackend(EngineConfig(n_ctx=N_CTX, n_sequences=3, n_threads=n_threads(), n_gpu_layers=0), real_model_path)
     yield backend
     backend.close()
 
@@ -200,25 +190,29 @@ def test_texts_part_only_at_near_ties(
             prompt = render(plan, document, document.text.floor(at - back), table, fim)
             return GenerationRequest(next(number), prompt.tokens, prompt.heal, n_max)
 
-        driver.submit(GenerationRequest(next(number), ahead.tokens, n_max=0, priority=Priority.BACKGROUND))
         first = request(2)
-        driver.recording.on_decode = lambda rows, first=first: first.request_id in driver.runs or driver.submit(first)
-        driver.step()  # the key comes while the background decodes
-        driver.recording.on_decode = lambda rows: None
-        for _ in range(3):
+        driver.submit(first)
+        for _ in range(6):
             driver.step()
         # cancelled by a thread while it decodes, somewhere: what comes next must not notice
-        timer = threading.Timer(0.02, driver.engine.cancel, (first.request_id,))
+        timer = threading.Timer(0.01, driver.engine.cancel, (first.request_id,))
         timer.start()
         driver.step()
         timer.join()
         second = request(1)
         driver.submit(second)
-        for _ in range(4):
+        for _ in range(3):
             driver.step()
         driver.engine.cancel(second.request_id)
-        finals.append(request(0))
-        driver.submit(finals[-1])
+        driver.submit(GenerationRequest(next(number), ahead.tokens, n_max=0, priority=Priority.BACKGROUND))
+        driver.step()
+        final = request(0)
+        finals.append(final)
+        driver.recording.on_decode = lambda rows, r=final: r.request_id in driver.runs or driver.submit(r)
+        driver.step()  # the key comes while the background decodes
+        driver.recording.on_decode = lambda rows: None
+        if final.request_id not in driver.runs:
+            driver.submit(final)
         driver.drain()
         if len(finals) > 2:  # back to where we were, and to its kept logits
             driver.submit(GenerationRequest(next(number), finals[-3].tokens, finals[-3].heal, 8))
@@ -399,9 +393,9 @@ async def test_healed_text_continues_the_document_exactly(backend: LlamaBackend)
 # -- the process
 
 
-def test_a_process_completes_over_stdio(model_path: Path) -> None:
+def test_a_process_completes_over_stdio(real_model_path: Path) -> None:
     options = {
-        "model": str(model_path), "n_threads": n_threads(), "n_gpu_layers": 0, "n_ctx": 1024,
+        "model": str(real_model_path), "n_threads": n_threads(), "n_gpu_layers": 0, "n_ctx": 1024,
         "prefill_ms_per_token": 10, "step_ms": 30, "reply_deadline_ms": 0, "max_tokens": 24,
     }  # fmt: skip
     text = "def fibonacci(n):\n    if n < 2:\n        return n\n    return fibonacci(n - 1) + fib\n"
