@@ -15,7 +15,7 @@ MODEL = "qwen2.5-coder-0.5b"
 
 @pytest.fixture(scope="session")
 def real_model_path() -> Path:
-    """The 0.5B model: what MIDFILL_TEST_MODEL names, or the one that `make setup` fetched. Skips, saying why, if it isn't there."""
+    """The 0.5B: what MIDFILL_TEST_MODEL names, or the one that `make setup` fetched. Skips, saying why, if it is not there."""
     try:
         return resolve(os.environ.get("MIDFILL_TEST_MODEL") or MODEL, models_dir())
     except EngineError as error:
