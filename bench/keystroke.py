@@ -77,7 +77,11 @@ def run_midfill(setup: Setup) -> tuple[dict[str, Any], float | None, dict[str, A
     with Midfill(setup.model, **options) as midfill:
         midfill.open(setup.material)
         shown = midfill.run_paced(setup.steps, setup.period_s, progress("midfill, paced"))
-    about = {"midfill_positions": results.split_of(session), "midfill_context_median": results.context_of(session)}
+    about = {
+        "midfill_positions": results.split_of(session),
+        "midfill_context_median": results.context_of(session),
+        "midfill_reply_ms_latest": results.latest_of(session),
+    }
     return results.midfill_report(session, undelayed), results.share(shown), about
 
 

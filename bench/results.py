@@ -101,6 +101,15 @@ def context_of(session: Session) -> float | None:
     return median(k.n_context for k in session.keys)
 
 
+WARM_TOKENS = 24  # a key that evaluates no more of its prompt than this found it in the cache
+
+
+def latest_of(session: Session) -> dict[str, float | None]:
+    """The latest reply in ms: of keys with a warm prompt, and of all."""
+    warm = max((k.reply_ms for k in session.keys if k.prompt <= WARM_TOKENS), default=None)
+    return {"warm": _rounded(warm), "all": _rounded(max((k.reply_ms for k in session.keys), default=None))}
+
+
 def table(report: dict[str, Any]) -> str:
     """The report for people: one line per number, a column per system."""
     ours, theirs, paced = report.get("midfill", {}), report.get("llama_server", {}), report.get("paced", {})
