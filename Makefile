@@ -3,7 +3,7 @@ PYTHON ?= python3
 MODEL := qwen2.5-coder-0.5b
 BIN := .venv/bin
 
-.PHONY: setup demo test bench vsix clean
+.PHONY: setup demo test bench clean
 .DELETE_ON_ERROR:
 
 setup: .venv/ready
@@ -15,7 +15,7 @@ setup: .venv/ready
 	@echo "Setting up .venv; the first time the engine is built from source, which takes 6 to 10 minutes on two cores."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=24.2"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
 demo: setup
@@ -25,7 +25,7 @@ test: setup
 	@$(BIN)/python -m tests.all
 
 bench: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
 	$(BIN)/python -m bench.keystroke --model $(MODEL)
 
 clean:

@@ -86,6 +86,9 @@ class Completions:
         if self._desk is None or record.reason:
             return Completion(0, (), record.reason)
         session = self._sessions.setdefault(doc_id, Session())
+        for other in self._sessions.values():
+            if other is not session:
+                other.rest()
         self.on_thinking(True, "")
         try:
             return await session.complete(query, self._desk, record)

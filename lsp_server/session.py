@@ -99,6 +99,11 @@ class Session:
             self._preparation.cancel()
             self._preparation = None
 
+    def rest(self) -> None:
+        """Another document is asked about: what goes on here after its answer would only slow that down."""
+        if not self.is_answering and self._generation is not None:
+            self._generation.cancel()
+
     def close(self) -> None:
         for ongoing in (self._generation, self._preparation, self._planning_ahead):
             if ongoing is not None:

@@ -283,6 +283,21 @@ async def test_switching_documents_keeps_both_prompts() -> None:
 
 
 @virtual
+async def test_asking_elsewhere_ends_what_goes_on_behind_an_answer() -> None:
+    b = Bench("x = ", script="value\n" + "foo " * 60, max_tokens=200)
+    assert (await b.ask()).items and b.client.engine._runs
+    other = DocumentSnapshot("file:///b.py", 1, "python", Text.of("total = "))
+    elsewhere = await b.completer.complete(CompletionQuery(other, 8, False, None, b.now))
+    assert [r.request_id for r in b.client.engine._runs] == [elsewhere.request_id]
+    await b.client.idle()
+    # a request that is still unanswered is not touched
+    first = b.start(invoked=True)
+    await asyncio.sleep(0.05)
+    await b.completer.complete(CompletionQuery(other, 8, False, None, b.now))
+    assert (await first).items
+
+
+@virtual
 async def test_typing_costs_few_tokens_also_with_closers_behind_the_cursor() -> None:
     b = Bench(LINES[:4000], "\n" + LINES[:2000], typed_through=False, adopt_ms=0)
     await b.ask()
