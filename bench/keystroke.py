@@ -167,6 +167,9 @@ def main(argv: list[str] | None = None) -> int:
             peer_python=options.peer_python,
         )
         report = measure(setup, (options.only,) if options.only else BOTH)
+    except KeyboardInterrupt:
+        print("\ninterrupted: nothing is reported of runs that did not end", file=sys.stderr)
+        return 130
     except (BenchError, EngineError) as error:
         print(f"\n{error}", file=sys.stderr)
         return 1

@@ -83,7 +83,7 @@ class Run:
         if self._rest:
             allowed = healing.allowed(self._rest)
             if not len(allowed):
-                self.end(FinishReason.ERROR, now, f"the vocabulary has no token for the typed bytes {self._rest!r}")
+                self.end(FinishReason.ERROR, now, "the vocabulary has no token for what was typed")
                 return
         token = choose(logits, sampling, self.path[-sampling.repeat_last_n :], self._rng, allowed)
         if token in vocab.stop_tokens:

@@ -83,6 +83,7 @@ def _run(arguments: list[str]) -> int:
     if args.command == "lsp":
         return _serve()
     module = importlib.import_module(_COMMANDS[args.command][0])
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal that can't show a character
     code: int = module.run(args)
     return code
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import stat
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -88,7 +89,10 @@ def read_document(place: str, config: Config) -> Document:
     if reason := exclusion.reason(doc_id):
         raise EngineError(f"{path} is a private file ({reason}): midfill does not read it")
     try:
-        if path.stat().st_size > config.server.max_file_bytes:
+        status = path.stat()
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            raise EngineError(f"{path} is no regular file; name a text file")
+        if status.st_size > config.server.max_file_bytes:
             raise EngineError(f"{path} is larger than max_file_bytes ({config.server.max_file_bytes:,} bytes)")
         data = path.read_bytes()
     except IsADirectoryError:
@@ -110,7 +114,7 @@ def read_document(place: str, config: Config) -> Document:
 
 def _parse_place(place: str) -> tuple[str, int, int]:
     parts = place.rsplit(":", 2)
-    if len(parts) != 3 or not parts[0] or not (parts[1].isdecimal() and parts[2].isdecimal()):
+    if len(parts) != 3 or not parts[0] or not all(p.isdecimal() and len(p) < 10 for p in parts[1:]):
         raise EngineError(f"{place!r} is no place; write PATH:LINE:COLUMN, for example src/main.py:12:9")
     return parts[0], int(parts[1]), int(parts[2])
 
@@ -146,6 +150,8 @@ def _with_options(config: Config, args: argparse.Namespace) -> Config:
     context = replace(config.context, cold_budget_ms=0)
     if getattr(args, "layout", None):
         context = replace(context, layout=args.layout)
+    if args.model == "":
+        raise EngineError("--model is empty; name a model (`midfill models list`) or a GGUF file")
     engine = replace(config.engine, model=args.model) if args.model else config.engine
     server = replace(config.server, enabled=True)
     if getattr(args, "max_tokens", None):

@@ -8,6 +8,7 @@ sentence and the value from the source before it stays. Refuses to act on settin
 from __future__ import annotations
 
 import difflib
+import errno
 import os
 import re
 import sys
@@ -100,8 +101,8 @@ BOUNDS = {
     "typed_tokens": Bound(8, 100_000),
     "cold_budget_ms": _MS,
     "n_ctx": Bound(256, 1_048_576),
-    "n_sequences": Bound(1, 256),
-    "n_threads": Bound(0, 1024),
+    "n_sequences": Bound(1, 64),
+    "n_threads": Bound(0, 256),
     "n_gpu_layers": Bound(-1, 10_000),
     "prefill_ms_per_token": Bound(0, 60_000),
     "step_ms": Bound(0, 60_000),
@@ -128,8 +129,7 @@ def rooms(config: Config) -> Iterator[tuple[str, Any, Field[Any]]]:
 
 def config_file(environment: Mapping[str, str] = os.environ) -> tuple[Path, bool]:
     """The settings file, and whether the environment names it."""
-    named = environment.get(FILE_VARIABLE, "")
-    if named:
+    if named := environment.get(FILE_VARIABLE, ""):
         return Path(named), True
     import platformdirs  # only needed here, and not at the command's every start
 
@@ -174,6 +174,8 @@ def _read(file: Path | None, is_named: bool, problems: list[str]) -> object:
     if file is None:
         return None
     try:
+        if file.is_fifo():  # reading would wait for a writer
+            raise OSError(errno.EINVAL, "a pipe")
         data = file.read_bytes()
     except FileNotFoundError:
         if is_named:
@@ -189,8 +191,8 @@ def _read(file: Path | None, is_named: bool, problems: list[str]) -> object:
         problems.append(f"{file}: line {line} is not UTF-8; the file was not used")
     except tomllib.TOMLDecodeError as error:
         problems.append(f"{file}: {error}; the file was not used")
-    except RecursionError:
-        problems.append(f"{file}: nested too deeply; the file was not used")
+    except (ValueError, RecursionError):  # a number of thousands of digits
+        problems.append(f"{file}: nested too deeply, or a number too long; the file was not used")
     return None
 
 

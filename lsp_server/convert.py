@@ -117,7 +117,9 @@ def to_query(
     if info is not None:
         start = offset_of(text, info.range.start.line, info.range.start.character, encoding)
         end = offset_of(text, info.range.end.line, info.range.end.character, encoding)
-        if start <= end:
+        line = text.line_of(offset_of(text, at.line, at.character, encoding))
+        # one that is not at the cursor, or spans lines, can't be extended: the request is answered as if there were none
+        if text.line_start(line) <= start <= offset_of(text, at.line, at.character, encoding) <= end <= text.line_end(line):
             selected = Selected(start, end, info.text)
     return CompletionQuery(
         snapshot=snapshot,

@@ -22,7 +22,7 @@ from lsp_server import config as settings
 from lsp_server import convert
 from lsp_server.documents import DocumentStore, Update
 from lsp_server.protocol import Server
-from lsp_server.status import Status
+from lsp_server.status import State, Status
 from lsp_server.types import Completer, CompletionQuery, Superseded
 from lsp_server.uris import document_id, path_of
 from lsp_server.workspace import IGNORE_FILE, Exclusion
@@ -273,7 +273,11 @@ class Room:
         minutes = arguments[0] if arguments and arguments[0] is not None else math.inf
         if isinstance(minutes, bool) or not isinstance(minutes, (int, float)) or minutes < 0:
             raise JsonRpcInvalidParams("midfill.pause takes a number of minutes, or 0 to resume")
-        self._completer.pause(minutes)
+        self._completer.pause(math.inf if minutes > 1e9 else float(minutes))
+        if minutes:
+            self._status.set(State.PAUSED)
+        elif self._status.news.state is State.PAUSED:
+            self._status.set(State.READY)
 
 
 def _names_document(params: Any) -> bool:

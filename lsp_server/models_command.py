@@ -20,6 +20,7 @@ from inference.models import fetch, registry, store
 from inference.models.registry import Model
 from inference.models.store import Entry, OnProgress, Progress, State
 from inference.types import EngineError
+from lsp_server.config import default_sources, load
 
 INTERRUPTED = 130  # what shells expect after Ctrl-C
 _HEAD = ("ID", "SIZE", "LICENCE", "STATE", "PATH")
@@ -44,8 +45,10 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     return parser
 
 
-def run(args: argparse.Namespace, *, setting: str = "") -> int:
-    """Do what was asked for; the exit status. setting: `models_dir` of the configuration, used where no option says other."""
+def run(args: argparse.Namespace, *, setting: str | None = None) -> int:
+    """Do what was asked for; the exit status. setting: `models_dir`, used where no option says other; None = as configured."""
+    if setting is None:
+        setting = load(default_sources())[0].engine.models_dir
     directory = store.models_dir(args.models_dir or setting)
     try:
         if args.models_action == "list":

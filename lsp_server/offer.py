@@ -8,6 +8,7 @@ from context.types import DocumentSnapshot
 from lsp_server.postprocess import is_single_line, settle, trim
 from lsp_server.types import CompletionQuery, Item
 
+LONGEST_HEAD = 1024  # bytes of the line that an item may repeat in front of the cursor
 SUFFIX_LOOK = 4096  # bytes behind the cursor that the rules may look at
 
 
@@ -49,6 +50,8 @@ def offer(generated: str, is_whole: bool, query: CompletionQuery, snapshot: Docu
     # the range begins at the line's first non-blank, so that it stays the same from key to key
     before = text.slice(line_start, offset)
     start = line_start + len(before) - len(before.lstrip(b" \t"))
+    if offset - start > LONGEST_HEAD:
+        start = offset  # an answer need not repeat a minified file
     return Item(start, offset + n_bytes, text.slice(start, offset).decode() + inserted)
 
 

@@ -30,6 +30,8 @@ def watch_process(pid: int, gone: Callable[[], None], interval_s: float = INTERV
         except psutil.NoSuchProcess:
             gone()
             return
+        except ValueError:  # -1 and the like name no process: the pipe tells when the client is gone
+            return
         while is_alive(process):
             time.sleep(interval_s)
         gone()

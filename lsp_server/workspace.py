@@ -7,8 +7,11 @@ root down to the file's folder, which can only add. A link counts as what it poi
 
 from __future__ import annotations
 
+import codecs
 import logging
 import os
+import re
+import stat
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -34,6 +37,7 @@ PRIVATE = (
     ".ssh/", ".gnupg/", ".aws/",
 )  # fmt: skip
 _MOST_IGNORE_BYTES = 1024 * 1024
+_UNREADABLE = GitIgnoreSpec.from_lines(())  # told by identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class Exclusion:
         self._memo_s = memo_s
         self._memo: dict[str, tuple[float, str]] = {}
         self._files: dict[str, _IgnoreFile] = {}
+        self._told: set[str] = set()
         self.set_roots(roots)
         self.set_globs(globs)
 
@@ -107,13 +112,15 @@ class Exclusion:
         return self._names.match_file(low.rsplit("/", 1)[-1]) or self._folders.match_file(low.lstrip("/"))
 
     def _is_ignored(self, path: str) -> bool:
-        """Ignore files from the root down; the deeper one has the last word, as with git."""
+        """Ignore files of every folder above, from the top down; the deeper one has the last word, as with git. Those above the
+        workspace count too: what somebody called private does not depend on which folder the editor opened."""
         verdict = False
         folders = path.split("/")[:-1]
-        root = self._root_of(path)
-        for depth in range(root.count("/") + 1 if root else 1, len(folders) + 1):
+        for depth in range(1, len(folders) + 1):
             folder = "/".join(folders[:depth])
             spec = self._spec(f"{folder}/{IGNORE_FILE}")
+            if spec is _UNREADABLE:
+                return True  # nobody knows what it names: better nothing than what was meant to be private
             if spec is not None and (found := spec.check_file(_below(path, folder)).include) is not None:
                 verdict = found
         return verdict
@@ -129,19 +136,33 @@ class Exclusion:
             known = self._files.get(path)
             if known is not None and known.stamp == stamp:
                 return known.spec
-            with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-                lines = file.read(_MOST_IGNORE_BYTES).splitlines()
-        except FileNotFoundError:
+            lines = _read_lines(path, status)
+        except (FileNotFoundError, NotADirectoryError):
             self._files.pop(path, None)
             return None
         except (OSError, ValueError) as error:
-            log.debug("an ignore file can't be read: %s", type(error).__name__)
-            return None
+            if path not in self._told:
+                self._told.add(path)
+                log.warning("%s can't be used (%s); nothing below its folder is completed", path, error)
+            return _UNREADABLE
         spec, bad = _compile(lines)
         if bad:
             log.warning("%s holds %d lines that are no patterns", IGNORE_FILE, len(bad))
         self._files[path] = _IgnoreFile(stamp, spec)
         return spec
+
+
+def _read_lines(path: str, status: os.stat_result) -> list[str]:
+    """The lines of an ignore file. Raises OSError or ValueError for what can't be taken whole."""
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is no regular file")
+    if status.st_size > _MOST_IGNORE_BYTES:
+        raise ValueError(f"it is larger than {_MOST_IGNORE_BYTES:,} bytes")
+    with open(path, "rb") as file:
+        data = file.read(_MOST_IGNORE_BYTES)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16").splitlines()
+    return data.decode("utf-8-sig", "surrogateescape").splitlines()
 
 
 def _compile(lines: Sequence[str]) -> tuple[GitIgnoreSpec, tuple[str, ...]]:
@@ -153,7 +174,7 @@ def _compile(lines: Sequence[str]) -> tuple[GitIgnoreSpec, tuple[str, ...]]:
 def _is_pattern(line: str) -> bool:
     try:
         GitIgnoreSpec.from_lines([line])
-    except ValueError:
+    except (ValueError, re.error):  # a range such as [z-a] gets as far as the regular expression
         return False
     return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,8 @@ def test_explain(model: Path, source: Path, tmp_path: Path) -> None:
         ("area.py:9:1", "there is no line 9"),
         ("area.py:0:1", "there is no line 0"),
         ("area.py:2:99", "there is no column 99"),
+        (f"area.py:{'9' * 5000}:1", "write PATH:LINE:COLUMN"),
+        ("pipe:1:1", "no regular file"),
         ("gone.py:1:1", "No such file"),
         (".:1:1", "is a directory"),
         ("blob.bin:1:1", "binary"),
@@ -84,6 +87,7 @@ def test_explain(model: Path, source: Path, tmp_path: Path) -> None:
 def test_bad_places_get_a_sentence(place: str, says: str, model: Path, source: Path, tmp_path: Path) -> None:
     (tmp_path / "blob.bin").write_bytes(b"\0\1\2" * 100)
     (tmp_path / ".env").write_text("KEY=1\n")
+    os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "huge.py").open("wb") as file:
         file.truncate(5 * 1024 * 1024)
     done = midfill("complete", f"{tmp_path}/{place}", "--model", model, home=tmp_path)
@@ -106,6 +110,17 @@ def test_bad_models_get_a_sentence(source: Path, model: Path, tmp_path: Path) ->
         for command in ("complete", "explain"):
             done = midfill(command, f"{source}:2:23", "--model", name, home=tmp_path)
             assert done.returncode == 1 and says in done.stderr and done.stderr.count("\n") == 1, (name, done.stderr)
+
+
+def test_models_and_completions_look_in_the_same_place(source: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    config = tmp_path / "midfill.toml"
+    config.write_text(f'models_dir = "{elsewhere}"\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "lsp_server", "models", "path", "qwen2.5-coder-0.5b"],
+        capture_output=True, text=True, env={"HOME": str(tmp_path), "MIDFILL_CONFIG": str(config)}, timeout=60, check=False,
+    )  # fmt: skip
+    assert str(elsewhere) in done.stdout + done.stderr
 
 
 def test_columns_count_characters(model: Path, source: Path, tmp_path: Path) -> None:

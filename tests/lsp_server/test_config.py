@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -184,3 +185,13 @@ def test_the_written_settings_are_fresh() -> None:
     assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == render_settings(), (
         "run `python -m lsp_server.config > docs/settings.md`"
     )
+
+
+def test_a_number_of_thousands_of_digits_and_a_pipe_are_problems_like_any_other(tmp_path: Path) -> None:
+    file = tmp_path / "midfill.toml"
+    file.write_text("max_tokens = " + "9" * 5000 + "\n")
+    config, problems = load(Sources(file))
+    assert config == Config() and "too long" in problems[0]
+    file.unlink()
+    os.mkfifo(file)
+    assert "pipe" in load(Sources(file))[1][0]

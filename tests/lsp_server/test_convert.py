@@ -139,5 +139,17 @@ def test_a_reversed_selection_is_no_selection() -> None:
     assert (query.offset, query.received, query.invoked) == (3, 1.5, False)
 
 
+@pytest.mark.parametrize("span", [((0, 0), (1, 1)), ((1, 0), (1, 2)), ((0, 0), (0, 1)), ((5, 0), (6, 0))])
+def test_a_selection_away_from_the_cursor_or_over_lines_is_no_selection(span: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    chosen = types.SelectedCompletionInfo(types.Range(types.Position(*span[0]), types.Position(*span[1])), "x")
+    assert to_query(params(0, 3, chosen), snapshot("abcd\nefgh\n"), "utf-16", 0.0).selected is None
+
+
+def test_a_selection_at_the_cursor_is_taken() -> None:
+    chosen = types.SelectedCompletionInfo(types.Range(types.Position(0, 1), types.Position(0, 3)), "bcd")
+    selected = to_query(params(0, 3, chosen), snapshot("abcd\n"), "utf-16", 0.0).selected
+    assert selected is not None and (selected.start, selected.end, selected.text) == (1, 3, "bcd")
+
+
 def test_a_request_inside_a_pair_is_rounded_down() -> None:
     assert to_query(params(0, 1), snapshot("🦊"), "utf-16", 0.0).offset == 0

@@ -213,3 +213,11 @@ def test_watching_a_process_that_never_was() -> None:
     seen = threading.Event()
     watch.watch_process(process.pid, seen.set, interval_s=0.01)
     assert seen.wait(HANG_S)
+
+
+def test_a_number_that_names_no_process_is_not_watched(capfd: pytest.CaptureFixture[str]) -> None:
+    watch.watch_process(-1, lambda: None, interval_s=0.01)
+    for thread in threading.enumerate():
+        if thread.name == "midfill-client-watch":
+            thread.join(HANG_S)
+    assert "Traceback" not in capfd.readouterr().err

@@ -450,6 +450,8 @@ async def test_commands_tolerate_their_arguments(house: House) -> None:
         for arguments in ((), (None,), (5,), (0,), (0.5,)):
             assert (await client.command("midfill.pause", *arguments))["result"] is None
         assert [minutes for _, minutes in house.script.of("pause")] == [float("inf"), float("inf"), 5, 0, 0.5]
+        assert (await client.command("midfill.pause", 10**400))["result"] is None
+        await client.until(lambda m: m.get("method") == "midfill/status" and m["params"]["state"] == "paused")
         for arguments in (("x",), (-1,), (True,)):
             assert (await client.command("midfill.pause", *arguments))["error"]["code"] == INVALID_PARAMS
         for arguments in ((), ("7",), (None,), (True,), (7, 8)):

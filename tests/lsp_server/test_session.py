@@ -328,6 +328,13 @@ async def test_the_selected_popup_entry_is_extended() -> None:
 
 
 @virtual
+async def test_an_item_in_a_very_long_line_does_not_repeat_it() -> None:
+    b = Bench("x = [" + "1, " * 2000, "]\n", script="2\n")
+    (item,) = (await b.ask()).items
+    assert (item.start, item.text) == (b.cursor, "2")
+
+
+@virtual
 async def test_silence_has_a_reason() -> None:
     b = Bench("x = 1", script="\nfoo\n")
     assert (await b.ask()).reason == b.record["reason"] == "the line is complete"

@@ -85,12 +85,12 @@ def test_globs_that_are_none_are_returned_and_the_rest_counts() -> None:
 def test_ignore_files_from_the_root_down(tmp_path: Path) -> None:
     root, nested = tmp_path / "root", tmp_path / "root" / "a" / "b"
     nested.mkdir(parents=True)
-    (tmp_path / IGNORE_FILE).write_text("*.py\n")  # above the root: not ours
+    (tmp_path / IGNORE_FILE).write_text("*.py\n")  # above the root: private all the same
     (root / IGNORE_FILE).write_text("# comment\n\n*.txt\n/only_top.md\n!\nprivate/\n")
     (nested / IGNORE_FILE).write_text("!open.txt\n*.md\n")
     exclusion = Exclusion(roots=[str(root), str(root / "a")])
-    private = [root / name for name in ("x.txt", "a/x.txt", "only_top.md", "a/private/x.c", "a/b/x.txt", "a/b/x.md")]
-    public = [root / "x.py", nested / "open.txt", root / "a/only_top.md", root / "a/x.md"]
+    private = [root / name for name in ("x.py", "x.txt", "a/x.txt", "only_top.md", "a/private/x.c", "a/b/x.txt", "a/b/x.md")]
+    public = [nested / "open.txt", root / "a/only_top.md", root / "a/x.md"]
     assert [exclusion.reason(of(path)) for path in private] == [BY_FILE] * len(private)
     assert [exclusion.reason(of(path)) for path in public] == [""] * len(public)
 
@@ -142,9 +142,38 @@ def test_forget_looks_at_once(tmp_path: Path) -> None:
     assert exclusion.reason(of(tmp_path / "x.txt")) == BY_FILE
 
 
-def test_unreadable_ignore_files_are_none(tmp_path: Path) -> None:
-    (tmp_path / IGNORE_FILE).mkdir()
-    assert Exclusion(roots=[str(tmp_path)]).reason(of(tmp_path / "x.txt")) == ""
-    (tmp_path / IGNORE_FILE).rmdir()
-    (tmp_path / IGNORE_FILE).write_bytes(b"\xff\xfe*.txt\n*.md\n")
+def test_an_ignore_file_that_can_not_be_used_hides_what_lies_below(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody knows what it names, so nothing below may be used; and that is said, once."""
+    file = tmp_path / IGNORE_FILE
+
+    def reason() -> str:
+        return Exclusion(roots=[str(tmp_path)]).reason(of(tmp_path / "x.txt"))
+
+    file.mkdir()
+    assert reason() == BY_FILE and IGNORE_FILE in caplog.text
+    file.rmdir()
+    os.mkfifo(file)
+    assert reason() == BY_FILE
+    file.unlink()
+    file.symlink_to(file.name)
+    assert reason() == BY_FILE
+    file.unlink()
+    file.write_bytes(b"*.md\n" * 300_000)
+    assert reason() == BY_FILE
+    file.unlink()
+    assert reason() == ""
+
+
+BAD_UTF16 = b"\xff\xfe*.txt\n*.md\n"
+
+
+@pytest.mark.parametrize("data", [BAD_UTF16, "*.md\n".encode("utf-16"), b"\xef\xbb\xbf*.md\r\n", b"[z-a]\n*.md\n"])
+def test_ignore_files_in_any_encoding_and_with_bad_lines(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / IGNORE_FILE).write_bytes(data)
     assert Exclusion(roots=[str(tmp_path)]).reason(of(tmp_path / "x.md")) == BY_FILE
+
+
+def test_a_bad_glob_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    exclusion = Exclusion()
+    assert exclusion.set_globs(("[z-a]", "*.secret")) == ("[z-a]",)
+    assert exclusion.reason(of(tmp_path / "my.secret")) == BY_SETTING
