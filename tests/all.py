@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -25,7 +26,7 @@ def main() -> int:
         sys.stdout.write(f"== {name}\n")
         sys.stdout.flush()
         started = time.monotonic()
-        code = subprocess.run(command, cwd=ROOT, check=False).returncode
+        code = subprocess.run(command, cwd=ROOT, env={**os.environ, "MIDFILL_REQUIRE_MODEL": "1"}, check=False).returncode
         results.append((name, code, time.monotonic() - started))
     sys.stdout.write("\n")
     for name, code, seconds in results:

@@ -19,4 +19,6 @@ def real_model_path() -> Path:
     try:
         return resolve(os.environ.get("MIDFILL_TEST_MODEL") or MODEL, models_dir())
     except EngineError as error:
+        if os.environ.get("MIDFILL_REQUIRE_MODEL"):  # `make test` has fetched it: then its absence is a fault
+            pytest.fail(str(error))
         pytest.skip(str(error))
