@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -164,16 +164,7 @@ class Midfill:
 
     def run_session(self, steps: Sequence[Step], pace: Pace, progress: Progress) -> Session:
         """The next key waits for the reply. Ends when the engine has been quiet for a while; all until then counts."""
-        results = []
-        for n_done, step in enumerate(steps):
-            progress(n_done, len(steps))
-            if not step.asks:
-                self._type(step)
-                continue
-            ask = self._ask(step)
-            ask.pending.wait()
-            self._wait(step, pace)
-            results.append(self._settle(ask))
+        results = [self._settle(ask) for ask in self._asks(steps, pace, progress)]
         self._wait_until_quiet(QUIET_TIMEOUT_S)
         now, before = self.probe.counters(), self._opened
         spent = (now.prompt - before.prompt) + (now.healing - before.healing) + (now.background - before.background)
@@ -181,7 +172,10 @@ class Midfill:
 
     def run_single_lines(self, steps: Sequence[Step], pace: Pace, progress: Progress) -> list[KeyResult]:
         """The keys at single-line places; meant for a server without a deadline."""
-        results = []
+        return [self._settle(ask) for ask in self._asks(steps, pace, progress) if ask.step.is_single_line]
+
+    def _asks(self, steps: Sequence[Step], pace: Pace, progress: Progress) -> Iterator[_Ask]:
+        """Type, and for each key that asks: its request, answered and thought about. The next key comes when it is taken."""
         for n_done, step in enumerate(steps):
             progress(n_done, len(steps))
             if not step.asks:
@@ -190,9 +184,7 @@ class Midfill:
             ask = self._ask(step)
             ask.pending.wait()
             self._wait(step, pace)
-            if step.is_single_line:
-                results.append(self._settle(ask))
-        return results
+            yield ask
 
     def run_paced(self, steps: Sequence[Step], period_s: float, progress: Progress) -> list[bool]:
         """For each key that asks: was there a suggestion before the next key? Every key cancels the request before it."""

@@ -1,10 +1,8 @@
 """The engine: one owner thread, one explicit loop over one backend.
 
 `step()` = take commands, admit, advance over what is resident, schedule, decode, accept. Everything mutable belongs to the
-thread
-that steps; other threads only `submit` and `cancel`, and may ask `n_reusable` and `counters`. Events leave through each
-request's
-sink, on the owner thread.
+thread that steps; other threads only `submit` and `cancel`, and may ask `n_reusable` and `counters`. Events leave through
+each request's sink, on the owner thread.
 """
 
 from __future__ import annotations
@@ -106,7 +104,7 @@ class Engine:
         self._backend.close()
 
     def step(self) -> bool:
-        """One step of the loop; false if there was nothing for the model to do."""
+        """One step of the loop; false if nothing is left to do until something arrives."""
         self._take_commands()
         self._admit()
         started = self._clock()

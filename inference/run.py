@@ -1,8 +1,7 @@
 """One request inside the engine: its path of tokens, how far the path is resident, and what it has said so far.
 
 Owns healing, stopping and the assembly of characters for one request. Refuses the cache and the backend: the engine tells
-it what
-is resident and hands it logits.
+it what is resident and hands it logits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Which rows ride in the next step. Pure: a question about the runs, answered with row counts.
 
 Typing runs share a step: one row for each that generates, and one prefill chunk between those that don't. Background runs
-ride only
-when no typing run is there.
+ride only when no typing run is there.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Owns the record of what the cells hold, and logits kept beside them. Only `KvCache` changes it.
 
 Kept logits save steps, not just tokens: while a word is being typed the prompt stays the same and only its healing bytes
-grow, so
-the logits behind the prompt, and behind tokens that an earlier request generated, answer without the model.
+grow, so the logits behind the prompt, and behind tokens that an earlier request generated, answer without the model.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A generation: one stream of the engine as text that grows, which any request may read from.
 
 Owns the reading of the stream. It outlives the request that began it: answered, superseded or cancelled requests leave it
-behind,
-and a later request whose text agrees with it goes on from there.
+behind, and a later request whose text agrees with it goes on from there.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""From generated text to the item that is offered: trimmed, fitted to what stands behind the cursor, in the document's own
-form."""
+"""From generated text to the item offered: trimmed, fitted to what stands behind the cursor, in the document's own form."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ def is_single_line_place(text: Text, offset: int) -> bool:
 
 def offer(generated: str, is_whole: bool, query: CompletionQuery, snapshot: DocumentSnapshot, offset: int) -> Item | None:
     """The item for what was generated at `offset` of `snapshot` (the query's, as if its selected entry were typed); None
-    if nothing is
-    worth offering. is_whole: the model ended the text itself."""
+    if nothing is worth offering. is_whole: the model ended the text itself."""
     text = snapshot.text
     line = text.line_of(offset)
     line_start, line_end = text.line_start(line), text.line_end(line)

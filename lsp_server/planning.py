@@ -53,10 +53,6 @@ class Planner:
         n_total = max(16, client.n_ctx - max_tokens - HEALING_TOKENS)
         self.full = Limits(n_prefix=config.prefix_tokens, n_suffix=config.suffix_tokens, n_total=n_total)
 
-    @property
-    def layout(self) -> str:
-        return self._config.layout
-
     def render(self, plan: Plan, snapshot: DocumentSnapshot, offset: int) -> Prompt:
         return render(plan, snapshot, offset, self._table, self._ids)
 
@@ -72,8 +68,7 @@ class Planner:
         self, snapshot: DocumentSnapshot, offset: int, current: Plan | None, prepared: Plan | None, pool: Executor
     ) -> Planned:
         """The first of these that is valid and within the cold budget: the prepared plan, the current one, a full new one,
-        one with
-        a short suffix, a small one around the cursor."""
+        one with a short suffix, a small one around the cursor."""
         allowed = self._n_allowed()
         reason = "nothing planned yet"
         for plan in (prepared, current):
@@ -90,7 +85,8 @@ class Planner:
             elif n_new > allowed:
                 reason = "the prompt is no longer in the cache"
             else:
-                return Planned(plan, prompt, n_new, self._prepare_reason(plan, prompt, fit, why), ())
+                can_move = snapshot.text.line_start(snapshot.text.line_of(offset)) > plan.anchor
+                return Planned(plan, prompt, n_new, self._prepare_reason(plan, prompt, fit, why, can_move), ())
         loop = asyncio.get_running_loop()
         full = await loop.run_in_executor(pool, self.full_plan, snapshot, offset, current)
         for limits in (self.full, *self._smaller(allowed)):
@@ -121,9 +117,10 @@ class Planner:
             Limits(min(self.full.n_prefix, n_total), n_suffix, n_total, fill=True),
         )
 
-    def _prepare_reason(self, plan: Plan, prompt: Prompt, fit: Fit, why: str) -> str:
+    def _prepare_reason(self, plan: Plan, prompt: Prompt, fit: Fit, why: str, can_move: bool) -> str:
+        """can_move: a new anchor would stand on a later line. In one long line it would be the same plan again."""
         if fit is Fit.MOVE_SOON:
             return why
-        if prompt.n_typed > self._config.typed_tokens:
+        if can_move and prompt.n_typed > self._config.typed_tokens:
             return "much was typed since the anchor"
         return "" if plan.limits == self.full else "a larger prompt than the cold budget allowed"

@@ -51,9 +51,8 @@ def decide(text: str, finished: bool, now: float, rules: ReplyRules) -> Verdict:
 def rules_for(
     *, invoked: bool, single_line: bool, asked: float, deadline_ms: int, n_new: int, ms_per_token: float, cold_budget_ms: int
 ) -> ReplyRules:
-    """asked: when the request arrived. n_new: prompt tokens that must be evaluated. The prompt is cold if that alone takes
-    more than
-    half of the time until the deadline."""
+    """asked: when the request arrived. n_new: prompt tokens that must be evaluated; the prompt is cold if that alone takes
+    more than half of the time until the deadline."""
     if invoked or deadline_ms <= 0:
         return ReplyRules(invoked, single_line, None, None)
     deadline = asked + deadline_ms / 1000

@@ -1,13 +1,11 @@
 """One document's completions: one live request, one generation, one plan, one prepared plan.
 
 Owns supersession, parking and adopting, typed-through reuse and the preparation of the next plan. Lives on the event loop;
-nothing
-here blocks it.
+nothing here blocks it.
 
 A request ends in exactly one of three ways: it returns a Completion, it raises Superseded (a newer one came), or it is
-cancelled from
-outside. In the last two its generation is parked, not ended: the editor usually asks again within milliseconds with a text that
-agrees.
+cancelled from outside. In the last two its generation is parked, not ended: the editor usually asks again within
+milliseconds with a text that agrees.
 """
 
 from __future__ import annotations
@@ -95,21 +93,31 @@ class Session:
     def forget_plan(self) -> None:
         """Settings changed: plan anew."""
         self._plan = None
-        if self._preparation is not None:
-            self._preparation.cancel()
-            self._preparation = None
+        self._stop_preparing()
+        self._preparation = None
 
     def rest(self) -> None:
-        """Another document is asked about: what goes on here after its answer would only slow that down."""
-        if not self.is_answering and self._generation is not None:
+        """Another document is asked about: what goes on here would only slow that down. What is resident stays."""
+        if self.is_answering:
+            return
+        if self._generation is not None:
             self._generation.cancel()
+        self._stop_preparing()
 
     def close(self) -> None:
-        for ongoing in (self._generation, self._preparation, self._planning_ahead):
-            if ongoing is not None:
-                ongoing.cancel()
+        if self._generation is not None:
+            self._generation.cancel()
+        self._stop_preparing()
         if self._live is not None:
             self._live.supersede()
+
+    def _stop_preparing(self) -> None:
+        """A plan that is resident already stays."""
+        if self._planning_ahead is not None:
+            self._planning_ahead.cancel()
+        if self._preparation is not None and self._preparation.is_running:
+            self._preparation.cancel()
+            self._preparation = None
 
     def _park(self, adopt_s: float) -> None:
         if self._generation is not None:

@@ -102,6 +102,3 @@ class Trace:
     @property
     def last(self) -> Record | None:
         return self._records[-1] if self._records else None
-
-    def __iter__(self):  # type: ignore[no-untyped-def]
-        return iter(self._records)

@@ -298,6 +298,44 @@ async def test_asking_elsewhere_ends_what_goes_on_behind_an_answer() -> None:
 
 
 @virtual
+async def test_one_document_at_a_time_is_prepared_in_the_background() -> None:
+    b = Bench(LINES + "x = ", "\n" + LINES, script="value\n", cold_budget_ms=1500, typed_through=False)
+    await b.ask()
+    await asyncio.sleep(1.0)
+    other = DocumentSnapshot("file:///b.py", 1, "python", Text.of("total = 1\n" * 400 + "y = "))
+    await b.completer.complete(CompletionQuery(other, len(other.text), False, None, b.now))
+    await asyncio.sleep(1.0)
+    background = [r for r in b.client.engine._runs if r.priority is Priority.BACKGROUND]
+    assert len(background) == 1 and background[0].request.request_id == max(
+        r.request_id for r in b.client.requests if r.priority is Priority.BACKGROUND
+    )
+    await b.client.idle()
+    # back again: the full prompt is prepared after all
+    await b.ask()
+    await b.client.idle()
+    b.type("v")
+    await b.ask()
+    assert sum(p["n_tokens"] for p in b.record["pieces"]) > 600 and b.record["n_evaluated_tokens"] <= 8
+
+
+@virtual
+async def test_a_long_line_is_not_prepared_again_at_every_key() -> None:
+    b = Bench("total = [" + "1, " * 150, "]\n", script="2, 3\n", typed_tokens=40, typed_through=False)
+    for _ in range(6):
+        await b.ask()
+        b.type("4, ")
+        await b.client.idle()
+    assert not any(r.priority is Priority.BACKGROUND for r in b.client.requests)
+    # on a later line a new anchor helps, and is prepared once
+    b.type("\n" + "5, " * 60)
+    for _ in range(3):
+        await b.ask()
+        b.type("6, ")
+        await b.client.idle()
+    assert sum(r.priority is Priority.BACKGROUND for r in b.client.requests) == 1
+
+
+@virtual
 async def test_typing_costs_few_tokens_also_with_closers_behind_the_cursor() -> None:
     b = Bench(LINES[:4000], "\n" + LINES[:2000], typed_through=False, adopt_ms=0)
     await b.ask()

@@ -1,8 +1,8 @@
 """A backend stricter than the real one, and its vocabulary.
 
-It stores a token per (sequence, position), refuses gaps, overflow and stale tails, and derives logits from a hash of what
-the cells
-of the sequence really hold: any slip in the engine's book-keeping changes the text. Shared cells count once, as in llama.cpp.
+It stores a token per (sequence, position), refuses gaps, overflow and stale tails, and derives logits from a hash of what the
+cells of the sequence really hold: any slip in the engine's book-keeping changes the text. Shared cells count once, as in
+llama.cpp.
 """
 
 from __future__ import annotations
