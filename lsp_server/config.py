@@ -1,7 +1,7 @@
 """All settings, frozen, and how they are read.
 
 Owns the server's own settings, the order of sources (file, then initializationOptions, then the editor's configuration; the
-later one wins), the checks, and the rendering of docs/settings.md. A wrong value never stops anything: it is reported in one
+later one wins) and the checks. A wrong value never stops anything: it is reported in one
 sentence and the value from the source before it stays. Refuses to act on settings.
 """
 
@@ -11,7 +11,6 @@ import difflib
 import errno
 import os
 import re
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
@@ -20,6 +19,7 @@ from typing import Any
 
 from context.config import ContextConfig
 from inference.config import EngineConfig
+from lsp_server.bounds import BOUNDS, WANTED, shown
 from lsp_server.workspace import PRIVATE
 
 FILE_NAME = "midfill.toml"
@@ -46,6 +46,9 @@ class ServerConfig:
     adopt_ms: int = setting(60, "How long a cancelled or replaced generation waits for a request that agrees with it.")
     debounce_ms: int = setting(0, "Wait before an automatic request reaches the model, for machines where every start costs.")
     typed_through: bool = setting(True, "Answer at once while you type what the last suggestion says.")
+    completion: bool = setting(
+        False, "Answer `textDocument/completion` too, with the same text, for clients without inline completion.", live=False
+    )
     max_file_bytes: int = setting(4 * 1024 * 1024, "Longer documents are not kept and get no completion.")
 
 
@@ -69,56 +72,7 @@ class Sources:
     client: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """Lowest and highest value of a number, or the choices of a word."""
-
-    low: int = 0
-    high: int = 0
-    choices: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        if self.choices:
-            return " or ".join(self.choices)
-        return f"from {self.low} to {self.high}"
-
-    def has(self, value: Any) -> bool:
-        if self.choices:
-            return value in self.choices
-        return bool(self.low <= value <= self.high)
-
-
-_MS = Bound(0, 600_000)
-BOUNDS = {
-    "max_tokens": Bound(1, 4096),
-    "reply_deadline_ms": _MS,
-    "adopt_ms": _MS,
-    "debounce_ms": Bound(0, 10_000),
-    "max_file_bytes": Bound(1024, 256 * 1024 * 1024),
-    "layout": Bound(choices=("anchored", "psm")),
-    "prefix_tokens": Bound(16, 1_000_000),
-    "suffix_tokens": Bound(0, 1_000_000),
-    "typed_tokens": Bound(8, 100_000),
-    "cold_budget_ms": _MS,
-    "n_ctx": Bound(256, 1_048_576),
-    "n_sequences": Bound(1, 64),
-    "n_threads": Bound(0, 256),
-    "n_gpu_layers": Bound(-1, 10_000),
-    "prefill_ms_per_token": Bound(0, 60_000),
-    "step_ms": Bound(0, 60_000),
-    "chunk_ms": Bound(1, 60_000),
-    "background_rows": Bound(1, 4096),
-}
 _ADDED = frozenset({"exclude"})  # lists that are added to the default instead of replacing it
-_WANTED = {
-    "bool": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "str": "a text",
-    "tuple[str, ...]": "a list of texts",
-}
-
-
 def rooms(config: Config) -> Iterator[tuple[str, Any, Field[Any]]]:
     """(room, its settings, field) for every setting. Names are unique over all rooms."""
     for room in fields(config):
@@ -216,7 +170,7 @@ def _merge(config: Config, table: Mapping[Any, object], source: str, problems: l
         room, part, one = known[name]
         checked = _check(one, value)
         if isinstance(checked, _Wrong):
-            kept = "the built-in list" if name in _ADDED else _shown(getattr(part, name))
+            kept = "the built-in list" if name in _ADDED else shown(getattr(part, name))
             problems.append(f"{source}: {name} must be {checked.wanted}; {kept} stays")
             continue
         changed.setdefault(room, {})[name] = checked
@@ -249,7 +203,7 @@ class _Wrong:
 def _check(one: Field[Any], value: object) -> Any:
     """The value as the setting's type, or what it should have been."""
     kind, bound = str(one.type), BOUNDS.get(one.name)
-    wanted = _Wrong(_WANTED[kind] + (f", {bound}" if bound else "")) if not (bound and bound.choices) else _Wrong(str(bound))
+    wanted = _Wrong(WANTED[kind] + (f", {bound}" if bound else "")) if not (bound and bound.choices) else _Wrong(str(bound))
     if kind == "tuple[str, ...]":
         if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):
             return wanted
@@ -262,39 +216,3 @@ def _check(one: Field[Any], value: object) -> Any:
     if type(value).__name__ != kind or (bound is not None and not bound.has(value)):
         return wanted
     return value
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return "[" + ", ".join(f'"{entry}"' for entry in value) + "]"
-    return f'"{value}"' if isinstance(value, str) else f"{value}"
-
-
-def render_settings() -> str:
-    """docs/settings.md."""
-    lines = [
-        "# Settings",
-        "",
-        "Made by `python -m lsp_server.config` from the code; a test holds it fresh.",
-        "",
-        f"They are read from `{FILE_NAME}` in the user's configuration directory (the environment variable `{FILE_VARIABLE}`",
-        "names another file), then from the editor's `initializationOptions`, then from its configuration section",
-        f"`{SECTION}`; the later one wins. In each, `name = value` and a table (`[engine]`, then `n_ctx = 4096`) both work.",
-        "A wrong value is reported and the one before it stays. `n_ctx` may also be spelt `nCtx` or `engine.n_ctx`.",
-    ]
-    last = ""
-    for room, part, one in rooms(Config()):
-        if room != last:
-            lines += ["", f"## {room}", "", "| name | type | default | applies | meaning |", "|---|---|---|---|---|"]
-            last = room
-        bound = BOUNDS.get(one.name)
-        kind = str(bound) if bound and bound.choices else _WANTED[str(one.type)] + (f", {bound}" if bound else "")
-        applies = "at once" if one.metadata["live"] else "after a restart"
-        lines.append(f"| `{one.name}` | {kind} | `{_shown(getattr(part, one.name))}` | {applies} | {one.metadata['doc']} |")
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render_settings())

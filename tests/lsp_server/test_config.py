@@ -19,9 +19,9 @@ from lsp_server.config import (
     config_file,
     diff,
     load,
-    render_settings,
     rooms,
 )
+from lsp_server.settings_page import render_settings
 from lsp_server.workspace import PRIVATE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,7 +88,7 @@ def test_the_later_source_wins(tmp_path: Path) -> None:
         ({"max_tokens": 0}, "initializationOptions: max_tokens must be a whole number, from 1 to 4096; 64 stays"),
         ({"max_tokens": 1.5}, "initializationOptions: max_tokens must be a whole number, from 1 to 4096; 64 stays"),
         ({"enabled": 1}, "initializationOptions: enabled must be true or false; true stays"),
-        ({"layout": "spm"}, 'initializationOptions: layout must be anchored or psm; "anchored" stays'),
+        ({"layout": "fim"}, 'initializationOptions: layout must be auto or anchored or psm or spm or ltr; "anchored" stays'),
         ({"languages_off": "markdown"}, "initializationOptions: languages_off must be a list of texts; [] stays"),
         ({"exclude": [1]}, "initializationOptions: exclude must be a list of texts; the built-in list stays"),
         ({"chunk_ms": float("nan")}, "initializationOptions: chunk_ms must be a number, from 1 to 60000; 250.0 stays"),
@@ -183,7 +183,7 @@ def test_nothing_raises_and_what_is_loaded_is_valid(first: Any, second: Any) -> 
 
 def test_the_written_settings_are_fresh() -> None:
     assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == render_settings(), (
-        "run `python -m lsp_server.config > docs/settings.md`"
+        "run `python -m lsp_server.settings_page > docs/settings.md`"
     )
 
 
