@@ -14,7 +14,7 @@ def setting(default: Any, doc: str, *, live: bool = True) -> Any:
 @dataclass(frozen=True, slots=True)
 class ContextConfig:
     layout: str = setting(
-        "anchored",
+        "auto",
         "auto: the best that the model was trained for; anchored: typed text behind the middle marker, healed; psm: prefix, "
         "suffix, middle up to the cursor; spm: suffix first, healed; ltr: left to right without the suffix, healed, for models "
         "that can't fill in the middle.",

@@ -1,17 +1,18 @@
 """Rendering: a plan and a cursor become the token prompt.
 
-Owns the order of the markers and what is healed. Refuses to decide what goes into a prompt; that is the plan's.
+Owns what a layout means, and what is healed. Refuses to decide what goes into a prompt; that is the plan's.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from context.prompt_form import n_document_head, n_document_tail, to_prompt
 from context.text import Text
 from context.tokens import TokenTable
-from context.types import DocumentSnapshot, FimIds, Piece, Plan, Prompt
+from context.types import DocumentSnapshot, FileName, Layout, Piece, Plan, Prompt
 
 MAX_HEAL_BYTES = 64  # each byte may cost a token of the context window; longer words are given as tokens up to here
 _LOOK_BACK = 256  # characters
@@ -20,15 +21,35 @@ _LOOK_BACK = 256  # characters
 _HEALED = re.compile(r" ?\w+\Z|\s+\Z|[^\w\s]+\Z")
 
 
-def n_markers(ids: FimIds) -> int:
-    """Control tokens in every prompt."""
-    return 3 if ids.bos is None else 4
+def header_tokens(layout: Layout, file: FileName, table: TokenTable) -> tuple[int, ...]:
+    """The header for a file; empty if there is none to give."""
+    if not file.path:
+        return ()
+    tokens: list[int] = []
+    for entry in layout.header:
+        tokens += table.encode(_filled(entry, file)) if isinstance(entry, str) else (entry[0],)
+    return tuple(tokens)
 
 
-def stable_tokens(ids: FimIds, prefix_tokens: Sequence[int], suffix_tokens: Sequence[int]) -> tuple[int, ...]:
-    """Everything up to and including the middle marker: BOS if the model wants one, PRE prefix SUF suffix MID."""
-    bos = () if ids.bos is None else (ids.bos,)
-    return (*bos, ids.prefix, *prefix_tokens, ids.suffix, *suffix_tokens, ids.middle)
+def lead_text(layout: Layout, file: FileName) -> bytes:
+    """What stands in front of the prefix and is tokenized with it."""
+    return layout.lead.encode() + (_filled(layout.title, file) if file.path else b"")
+
+
+def _filled(text: str, file: FileName) -> bytes:
+    # one pass: a path may hold braces
+    return re.sub(r"\{(path|repository)\}", lambda m: getattr(file, m[1]), text).encode("utf-8", "replace")
+
+
+def stable_tokens(
+    layout: Layout, header: Sequence[int], prefix_tokens: Sequence[int], suffix_tokens: Sequence[int]
+) -> tuple[int, ...]:
+    """Everything before the typed text, in the layout's order."""
+    parts = {"header": header, "prefix": prefix_tokens, "suffix": suffix_tokens}
+    tokens: list[int] = []
+    for entry in layout.stable:
+        tokens += parts[entry] if isinstance(entry, str) else (entry[0],)
+    return tuple(tokens)
 
 
 def split_healing(typed: bytes) -> tuple[bytes, bytes]:
@@ -49,47 +70,52 @@ def split_healing(typed: bytes) -> tuple[bytes, bytes]:
     return typed[: len(typed) - len(healed)], healed
 
 
-def render(plan: Plan, snapshot: DocumentSnapshot, cursor: int, table: TokenTable, ids: FimIds) -> Prompt:
+def render(plan: Plan, snapshot: DocumentSnapshot, cursor: int, table: TokenTable) -> Prompt:
     """The prompt for a cursor under a plan. Only the text typed since the anchor is looked at.
 
-    ValueError if the cursor lies before the anchor, or (layout psm) behind it: `plan.check` says REPLAN there.
+    ValueError if the cursor lies before the anchor, or (a layout without healing) behind it: `plan.check` says REPLAN there.
     """
     text = snapshot.text
     cursor = text.floor(cursor)
-    if cursor < plan.anchor or (plan.layout == "psm" and cursor != plan.anchor):
+    if cursor < plan.anchor or (not plan.layout.is_healed and cursor != plan.anchor):
         raise ValueError(f"cursor {cursor} does not fit the plan's anchor {plan.anchor}")
     raw = text.slice(plan.anchor, cursor)
     typed = to_prompt(raw, plan.anchor == 0)
     sent, heal = split_healing(typed)
     sent_tokens = table.encode(sent)
     return Prompt(
-        tokens=plan.tokens + sent_tokens,
+        tokens=plan.tokens + sent_tokens + plan.layout.tail,
         heal=heal,
         typed=typed,
         n_stable=len(plan.tokens),
         n_typed=len(sent_tokens),
-        pieces=_pieces(plan, text, cursor, cursor - n_document_tail(raw, len(heal)), len(sent_tokens), ids),
+        pieces=_pieces(plan, text, cursor, cursor - n_document_tail(raw, len(heal)), len(sent_tokens)),
     )
 
 
-def _pieces(plan: Plan, text: Text, cursor: int, heal_start: int, n_sent: int, ids: FimIds) -> tuple[Piece, ...]:
+def _pieces(plan: Plan, text: Text, cursor: int, heal_start: int, n_sent: int) -> tuple[Piece, ...]:
     """What the prompt is made of, in its order. The tokens of all pieces add up to the prompt's."""
     n_behind = len(plan.rest_of_line) + len(plan.suffix_lines)
     behind = text.slice(cursor, text.floor(min(cursor + 2 * n_behind + 4, len(text))))
     suffix_end = cursor + n_document_head(behind, cursor == 0, n_behind)
     first, last = text.line_of(plan.window_start) + 1, text.line_of(plan.anchor) + 1
-    where = "the cursor" if plan.layout == "psm" else "the anchor"
-    pieces = [] if ids.bos is None else [Piece("marker", plan.window_start, plan.window_start, 1, "BOS")]
-    pieces += [
-        Piece("marker", plan.window_start, plan.window_start, 1, "PRE"),
-        Piece("prefix", plan.window_start, plan.anchor, plan.n_prefix, f"line {first} up to {where} on line {last}"),
-        Piece("marker", cursor, cursor, 1, "SUF"),
-        Piece("suffix", cursor, suffix_end, plan.n_suffix, "what stood behind the cursor when the plan was made"),
-        Piece("marker", plan.anchor, plan.anchor, 1, "MID"),
-    ]
-    if plan.layout != "psm":
-        pieces += [
-            Piece("typed", plan.anchor, heal_start, n_sent, "typed since the anchor, up to the last word border"),
-            Piece("healing", heal_start, cursor, 0, "not sent: the first generated tokens must begin with it"),
-        ]
+    where = "the anchor" if plan.layout.is_healed else "the cursor"
+    named = ", behind the file's path" if plan.n_lead > len(plan.layout.lead) else ""
+    prefix = f"line {first} up to {where} on line {last}{named}"
+    parts = {
+        "header": Piece("header", plan.window_start, plan.window_start, plan.n_header, "the file's path"),
+        "prefix": Piece("prefix", plan.window_start, plan.anchor, plan.n_prefix, prefix),
+        "suffix": Piece("suffix", cursor, suffix_end, plan.n_suffix, "what stood behind the cursor when the plan was made"),
+        "typed": Piece("typed", plan.anchor, heal_start, n_sent, "typed since the anchor, up to the last word border"),
+    }
+    pieces: list[Piece] = []
+    for entry, following in zip_longest(plan.layout.order, plan.layout.order[1:]):
+        if not isinstance(entry, str):
+            at = parts[following].start if isinstance(following, str) else cursor
+            pieces.append(Piece("marker", at, at, 1, entry[1]))
+        elif entry != "header" or plan.n_header:
+            pieces.append(parts[entry])
+    if plan.layout.is_healed:
+        why = "not sent: the first generated tokens must begin with it"
+        pieces.append(Piece("healing", heal_start, cursor, 0, why))
     return tuple(pieces)

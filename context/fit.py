@@ -43,12 +43,12 @@ def check(plan: Plan, snapshot: DocumentSnapshot, cursor: int, table: TokenTable
         return Fit.REPLAN, "cursor left"
     if not _has_prefix(plan, text):
         return Fit.REPLAN, "text before the anchor changed"
-    if plan.layout == "psm" and cursor != plan.anchor:
+    if not plan.layout.is_healed and cursor != plan.anchor:
         return Fit.REPLAN, "cursor moved, and the prefix ends at the cursor in this layout"
     if cursor - plan.anchor > MAX_TYPED_BYTES:
         return Fit.REPLAN, "cursor left"
-    fit, reason = _behind(plan, text, cursor)
-    if plan.layout == "psm" and reason != _UNCHANGED:
+    fit, reason = _behind(plan, text, cursor) if "suffix" in plan.layout.order else (Fit.KEEP, _UNCHANGED)
+    if not plan.layout.is_healed and reason != _UNCHANGED:
         return Fit.REPLAN, "text behind the cursor changed"
     if fit is Fit.REPLAN:
         return fit, reason
@@ -68,7 +68,7 @@ def _has_prefix(plan: Plan, text: Text) -> bool:
 
 def _typed_room(plan: Plan, text: Text, cursor: int, table: TokenTable | None) -> tuple[Fit, str]:
     """Do the typed tokens fit into the limits? A token has at least one byte, so few bytes need no counting."""
-    room = plan.limits.n_total - len(plan.tokens)
+    room = plan.limits.n_total - len(plan.tokens) - len(plan.layout.tail)
     if cursor - plan.anchor <= room - _SPARE_TOKENS:
         return Fit.KEEP, ""
     typed = to_prompt(text.slice(plan.anchor, cursor), plan.anchor == 0)

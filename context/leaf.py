@@ -10,8 +10,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
 
-LEAF = 1024  # most bytes of a leaf
-_FILL = LEAF - 8  # a cut moves back by up to 3 bytes to spare a character; the leaf after it grows by as much
+LEAF = 1024  # most bytes of a leaf, in texts of up to _MANY leaves
+_SPARE = 8  # a cut moves back by up to 3 bytes to spare a character; the leaf after it grows by as much
+_MANY = 4096
+_LARGEST = 64  # LEAFs in one leaf, however long the text
 
 _BREAK = re.compile(rb"\r\n|\r|\n")
 
@@ -35,16 +37,25 @@ class Leaf:
         return ends
 
 
+def leaf_size(n_bytes: int) -> int:
+    """Most bytes of a leaf in a text of n_bytes. An edit copies a few leaves and one number for each of the others: in a long
+    text the leaves are longer, so that both stay small."""
+    size = LEAF
+    while size * _MANY < n_bytes and size < _LARGEST * LEAF:
+        size *= 2
+    return size
+
+
 def is_inside(byte: int) -> bool:
     """Does a character go on with this byte?"""
     return byte & 0xC0 == 0x80
 
 
-def cut(parts: list[memoryview]) -> Iterator[Leaf]:
-    """The parts joined, in leaves of about equal size. Every byte is copied once, from its part into its leaf."""
+def cut(parts: list[memoryview], longest: int) -> Iterator[Leaf]:
+    """The parts joined, in leaves of about equal size, at most `longest` bytes. Every byte is copied once, into its leaf."""
     starts = list(accumulate(map(len, parts), initial=0))
     size = starts[-1]
-    n = -(-size // _FILL)
+    n = -(-size // (longest - _SPARE))
     at = 0
     for k in range(1, n + 1):
         end = size * k // n

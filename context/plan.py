@@ -9,20 +9,23 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from context.fim import n_markers, split_healing, stable_tokens
+from context.fim import header_tokens, lead_text, split_healing, stable_tokens
 from context.fit import Fit, check
 from context.prompt_form import to_prompt
 from context.text import Edit, Text
 from context.tokens import TokenTable
-from context.types import DocumentSnapshot, FimIds, Limits, Plan
+from context.types import DocumentSnapshot, FileName, Layout, Limits, Plan
 from context.window import following, preceding
 
 __all__ = ["Fit", "check", "make_plan", "shift"]
 
 TYPING_ROOM = 32  # tokens kept free for what is typed next, where the limits allow
 MAX_ANCHOR_DISTANCE = 2048  # bytes; behind this a line's start is no anchor any more (minified files)
+MERGE_TOKENS = 2  # text joined to the prefix may split otherwise than alone
+_NAME_SHARE = 8  # the file's path may take an eighth of the room
 _NEAR_DISTANCE = 512  # where the anchor goes instead
 
+NO_NAME = FileName()
 _WORD_START = re.compile(r"(?<=\W)\w")
 
 
@@ -31,39 +34,44 @@ def make_plan(
     cursor: int,
     limits: Limits,
     table: TokenTable,
-    ids: FimIds,
+    layout: Layout,
     *,
-    layout: str = "anchored",
+    file: FileName = NO_NAME,
     previous: Plan | None = None,
 ) -> Plan:
     """Plan a prompt for a cursor (clamped into the text, and out of characters and CRLF pairs).
 
     A rendered prompt has at most limits.n_total tokens (if that leaves room for the markers), healing bytes not counted.
+    file: what the model is told of the text's place, where the layout has a way and the limits have room.
     previous: the plan that served this document last, shifted by the edits since; its window is kept where possible.
     """
     text = snapshot.text
     cursor = text.floor(cursor)
-    room = max(limits.n_total - n_markers(ids), 0)
+    room = max(limits.n_total - layout.n_markers, 0)
     notes: list[str] = []
-    if layout == "psm":
-        anchor, budget = cursor, room
-    else:
+    header, lead, n_lead = _naming(layout, file, room, table, notes)
+    room = max(room - len(header) - n_lead, 0)
+    if layout.is_healed:
         anchor, n_sent = _anchor(text, cursor, room, table, notes)
         left = room - n_sent
         budget = left if limits.fill else left - min(TYPING_ROOM, left // 4)
+    else:
+        anchor, budget = cursor, room
 
     # The suffix gets its share first, a quarter or what the prefix may not use, and the rest of the budget at the file's top,
     # where the prefix can't use it. The prefix's limit never depends on that extra part: its window would not stand still.
-    n_suffix = max(min(limits.n_suffix, max(budget // 4, budget - limits.n_prefix)), 0)
+    most_suffix = limits.n_suffix if "suffix" in layout.order else 0
+    n_suffix = max(min(most_suffix, max(budget // 4, budget - limits.n_prefix)), 0)
     after = following(text, cursor, n_suffix, table)
     n_prefix = max(min(limits.n_prefix, budget - len(after.tokens)), 0)
     keep = _kept_start(snapshot, anchor, layout, previous)
     before = preceding(text, anchor, n_prefix, table, keep, fill=limits.fill)
-    n_more = min(limits.n_suffix, budget - len(before.tokens))
+    n_more = min(most_suffix, budget - len(before.tokens))
     if before.start == 0 and after.is_cut and n_more > n_suffix:
         after = following(text, cursor, n_more, table)
     notes.append(before.note)
-    if after.is_cut:
+    prefix_tokens = table.encode(lead + before.prefix) if lead else before.tokens
+    if after.is_cut and most_suffix:
         notes.append("rest of the line cut to the limits" if after.rest_is_cut else "lines after the cursor cut to the limits")
     return Plan(
         doc_id=snapshot.doc_id,
@@ -73,12 +81,14 @@ def make_plan(
         prefix=before.prefix,
         rest_of_line=after.rest,
         suffix_lines=after.lines,
-        tokens=stable_tokens(ids, before.tokens, after.tokens),
-        n_prefix=len(before.tokens),
+        tokens=stable_tokens(layout, header, prefix_tokens, after.tokens),
+        n_prefix=len(prefix_tokens),
         n_suffix=len(after.tokens),
         limits=limits,
         notes=tuple(notes),
         rest_is_cut=after.rest_is_cut,
+        n_header=len(header),
+        n_lead=len(lead),
     )
 
 
@@ -91,6 +101,20 @@ def shift(plan: Plan, edit: Edit) -> Plan:
         return plan
     n = len(edit.new) - (edit.end - edit.start)
     return replace(plan, window_start=plan.window_start + n, anchor=plan.anchor + n)
+
+
+def _naming(
+    layout: Layout, file: FileName, room: int, table: TokenTable, notes: list[str]
+) -> tuple[tuple[int, ...], bytes, int]:
+    """Header tokens, the text in front of the prefix, and the tokens to keep free for that text."""
+    bare = lead_text(layout, NO_NAME)
+    header, lead = header_tokens(layout, file, table), lead_text(layout, file)
+    n_lead = len(table.encode(lead)) + MERGE_TOKENS if lead else 0
+    if len(header) + n_lead > room // _NAME_SHARE and (header or lead != bare):
+        notes.append("the limits are small: the file's path is left out")
+        header, lead = (), bare
+        n_lead = len(table.encode(lead)) + MERGE_TOKENS if lead else 0
+    return (header, lead, n_lead) if n_lead <= room else (header, b"", 0)
 
 
 def _anchor(text: Text, cursor: int, room: int, table: TokenTable, notes: list[str]) -> tuple[int, int]:
@@ -126,7 +150,7 @@ def _word_start(text: Text, start: int, end: int) -> int:
     return start + len(part[: match.start()].encode()) if match else start
 
 
-def _kept_start(snapshot: DocumentSnapshot, anchor: int, layout: str, previous: Plan | None) -> int | None:
+def _kept_start(snapshot: DocumentSnapshot, anchor: int, layout: Layout, previous: Plan | None) -> int | None:
     """Start of the previous plan's window, if it is a place to begin at and the text there is still the same."""
     if previous is None or previous.doc_id != snapshot.doc_id or previous.layout != layout or not previous.prefix:
         return None

@@ -3,8 +3,9 @@
 Owns bytes, edits of bytes and where lines begin. Line ends are exactly LF, CRLF and CR; form feed, U+0085 and U+2028 are
 ordinary characters. Refuses columns, encodings other than UTF-8 and anything about meaning.
 
-A text is a row of leaves of at most LEAF bytes. No leaf border splits a character or a CRLF pair, so what is counted per
-leaf adds up. An edit makes new leaves only where it happens; the rest is shared with the text before it.
+A text is a row of leaves of at most LEAF bytes (more in texts of many megabytes). No leaf border splits a character or a CRLF
+pair, so what is counted per leaf adds up. An edit makes new leaves only where it happens; the rest is shared with the text
+before it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from context.leaf import LEAF, Leaf, cut, is_inside
+from context.leaf import LEAF, Leaf, cut, is_inside, leaf_size
 
-# Most bytes that an edit copies beside its own text: the head and tail of the edited leaves and two absorbed neighbours.
+# Most bytes that an edit copies beside its own text: the head and tail of the edited leaves and two absorbed neighbours. (In a
+# long text `leaf_size` of its bytes takes LEAF's place.)
 CHUNK = 4 * LEAF
+
+_BLOCK = 1 << 20  # characters that are encoded at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +56,15 @@ class Text:
 
         Surrogates in a string: a pair becomes its character, a lone one U+FFFD.
         """
-        raw = _encode(data) if isinstance(data, str) else data
-        _check_utf8(raw)
-        leaves = tuple(cut([memoryview(raw)]))
-        return Text(
-            leaves,
-            list(accumulate((len(leaf.data) for leaf in leaves), initial=0)),
-            list(accumulate((leaf.n_breaks for leaf in leaves), initial=0)),
-            len(raw),
-        )
+        if isinstance(data, str):
+            # Block by block: a long text never exists a third time, beside the string and the leaves.
+            longest, blocks = leaf_size(len(data)), (encoded(block) for block in _blocks(data))
+            leaves = tuple(leaf for block in blocks for leaf in cut([memoryview(block)], longest))
+        else:
+            _check_utf8(data)
+            leaves = tuple(cut([memoryview(data)], leaf_size(len(data))))
+        starts = list(accumulate((len(leaf.data) for leaf in leaves), initial=0))
+        return Text(leaves, starts, list(accumulate((leaf.n_breaks for leaf in leaves), initial=0)), starts[-1])
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -148,7 +152,7 @@ class Text:
         return b"".join(parts)
 
     def edit(self, start: int, end: int, new: bytes) -> Text:
-        """The text with bytes [start, end) replaced. Copies at most len(new) + CHUNK bytes.
+        """The text with bytes [start, end) replaced. Copies at most len(new) + 4 * leaf_size(its bytes) bytes.
 
         ValueError: reversed, out of range or inside a character, or `new` is not UTF-8.
         """
@@ -161,23 +165,23 @@ class Text:
         head = memoryview(self._leaves[i].data)[: start - self._starts[i]]
         tail = memoryview(self._leaves[j].data)[end - self._starts[j] :]
         parts = [part for part in (head, memoryview(new), tail) if len(part)]
-        size = sum(map(len, parts))
+        size, longest = sum(map(len, parts)), leaf_size(len(self))
         # A neighbour is taken in where both fit one leaf (else deletions would leave crumbs) or where a CRLF came together.
         if i > 0:
             before = self._leaves[i - 1].data
             joins = before[-1] == 0x0D and size > 0 and parts[0][0] == 0x0A
-            if joins or len(before) + size <= LEAF:
+            if joins or len(before) + size <= longest:
                 parts.insert(0, memoryview(before))
                 size += len(before)
                 i -= 1
         if j + 1 < len(self._leaves):
             after = self._leaves[j + 1].data
             joins = after[0] == 0x0A and size > 0 and parts[-1][-1] == 0x0D
-            if joins or len(after) + size <= LEAF:
+            if joins or len(after) + size <= longest:
                 parts.append(memoryview(after))
                 size += len(after)
                 j += 1
-        made = tuple(cut(parts))
+        made = tuple(cut(parts, max(longest, leaf_size(len(new)))))
         return self._replace(i, j + 1, made, size)
 
     def _replace(self, i: int, j: int, made: tuple[Leaf, ...], n_copied: int) -> Text:
@@ -213,10 +217,24 @@ class Text:
     def _check(self, start: int, end: int) -> None:
         self._check_range(start, end)
         for offset in (start, end):
-            if 0 < offset < len(self):
-                i = self._leaf_of(offset)
-                if is_inside(self._leaves[i].data[offset - self._starts[i]]):
-                    raise ValueError(f"offset {offset} is inside a character")
+            if self.splits(offset):
+                raise ValueError(f"offset {offset} is inside a character")
+
+    def pieces(self, start: int, end: int) -> Iterator[bytes]:
+        """Bytes [start, end), leaf by leaf; whole leaves are not copied. ValueError as for `slice`."""
+        self._check(start, end)
+        i = self._leaf_of(start) if start < end else len(self._leaves)
+        while i < len(self._leaves) and self._starts[i] < end:
+            at = self._starts[i]
+            yield self._leaves[i].data[max(start - at, 0) : end - at]
+            i += 1
+
+    def splits(self, offset: int) -> bool:
+        """Is an offset inside a character?"""
+        if not 0 < offset < len(self):
+            return False
+        i = self._leaf_of(offset)
+        return is_inside(self._leaves[i].data[offset - self._starts[i]])
 
     def leaf_sizes(self) -> tuple[int, ...]:
         """Bytes of each leaf, in order. Their sum is the text's length."""
@@ -228,11 +246,23 @@ class Text:
         return b"".join(leaf.data for leaf in self._leaves)
 
 
-def _encode(text: str) -> bytes:
+def encoded(text: str) -> bytes:
+    """UTF-8. Surrogates: a pair becomes its character, a lone one U+FFFD."""
     try:
         return text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """A string in pieces; no border splits a CRLF or a pair of surrogates."""
+    at = 0
+    while at < len(text):
+        end = min(at + _BLOCK, len(text))
+        if end < len(text) and (text[end - 1 : end + 1] == "\r\n" or "\ud800" <= text[end - 1] <= "\udbff"):
+            end -= 1
+        yield text[at:end]
+        at = end
 
 
 def _check_utf8(data: bytes) -> None:

@@ -20,12 +20,54 @@ class Tokenizer(Protocol):
         ...
 
 
+Marker = tuple[int, str]  # a control token: its id, and its name for people
+
+
 @dataclass(frozen=True, slots=True)
-class FimIds:
-    prefix: int
-    suffix: int
-    middle: int
-    bos: int | None = None
+class Layout:
+    """In which order a prompt is put together.
+
+    name: "anchored", "psm", "spm" or "ltr". order: markers and the names of parts, each part at most once: "header", "prefix",
+    "suffix", "typed". What stands before "typed" stays while one types; without "typed" (psm) the prefix ends at the cursor and
+    nothing is healed. Behind "typed" there are markers only.
+    header: what tells the model the file's path, in front of the prefix's marker: markers, and texts in which {repository} and
+    {path} are replaced. title: the same inside the prefix, as text. lead: text in front of every prefix. Both are tokenized
+    together with the prefix.
+    """
+
+    name: str
+    order: tuple[Marker | str, ...]
+    header: tuple[Marker | str, ...] = ()
+    title: str = ""
+    lead: str = ""
+
+    @property
+    def is_healed(self) -> bool:
+        return "typed" in self.order
+
+    @property
+    def stable(self) -> tuple[Marker | str, ...]:
+        """The order up to where typed text goes."""
+        return self.order[: self.order.index("typed")] if self.is_healed else self.order
+
+    @property
+    def tail(self) -> tuple[int, ...]:
+        """Control tokens behind the typed text."""
+        at = self.order.index("typed") + 1 if self.is_healed else len(self.order)
+        return tuple(entry[0] for entry in self.order[at:] if not isinstance(entry, str))
+
+    @property
+    def n_markers(self) -> int:
+        """Control tokens in every prompt, those of the header not counted."""
+        return sum(not isinstance(entry, str) for entry in self.order)
+
+
+@dataclass(frozen=True, slots=True)
+class FileName:
+    """What a model may be told about where a text belongs. path: within the repository, with slashes; "" = say nothing."""
+
+    path: str = ""
+    repository: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +98,7 @@ class Limits:
 class Piece:
     """A part of a prompt, for `explain`. start, end: bytes of the document (equal for markers)."""
 
-    name: str  # "prefix" | "suffix" | "typed" | "healing" | "marker"
+    name: str  # "header" | "prefix" | "suffix" | "typed" | "healing" | "marker"
     start: int
     end: int
     n_tokens: int
@@ -69,12 +111,13 @@ class Plan:
 
     prefix = prompt form of text[window_start:anchor]. rest_of_line and suffix_lines = prompt form of what followed the cursor
     when the plan was made: up to the line's end (terminator excluded), and from there on (beginning with the terminator).
-    tokens = everything up to and including the middle marker. rest_is_cut: the line went on behind rest_of_line but did not
-    fit; suffix_lines is empty then.
+    rest_is_cut: the line went on behind rest_of_line but did not fit; suffix_lines is empty then.
+    tokens = everything before the typed text. n_header: how many of them are the header's; n_lead: bytes in front of the prefix
+    (lead and title) that were tokenized with it and count as its tokens.
     """
 
     doc_id: str
-    layout: str  # "anchored" | "psm"
+    layout: Layout
     window_start: int
     anchor: int
     prefix: bytes
@@ -86,12 +129,15 @@ class Plan:
     limits: Limits
     notes: tuple[str, ...] = ()
     rest_is_cut: bool = False
+    n_header: int = 0
+    n_lead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """tokens: what the model is given. heal: bytes its first tokens must begin with. typed: prompt form of the text between
-    anchor and cursor (healing bytes included). n_stable: length of the plan's part; n_typed: tokens of typed text."""
+    anchor and cursor (healing bytes included). n_stable: length of the plan's part; n_typed: tokens of typed text; markers
+    behind it make up the rest."""
 
     tokens: tuple[int, ...]
     heal: bytes

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.types import FimTokens
+from inference.types import FimTokens, Marker
 
 
 class Vocab(Protocol):
@@ -23,7 +23,17 @@ class Vocab(Protocol):
     def n_tokens(self) -> int: ...
     @property
     def fim(self) -> FimTokens | None:
-        """None: the model has no fill-in-the-middle tokens."""
+        """None: the model can't fill in the middle; `why_no_fim` says why."""
+        ...
+
+    @property
+    def why_no_fim(self) -> str:
+        """Half a sentence; "" if it can."""
+        ...
+
+    @property
+    def bos(self) -> Marker | None:
+        """The token that every sequence begins with, if the model wants one."""
         ...
 
     @property

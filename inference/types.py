@@ -105,14 +105,25 @@ class Costs:
     step_ms: float
 
 
+Marker = tuple[int, str]  # a control token: its id, and its name in the vocabulary
+
+
 @dataclass(frozen=True, slots=True)
 class FimTokens:
-    """Ids of the fill-in-the-middle control tokens, from the vocabulary. bos is None if the model wants none."""
+    """How a model is asked to fill in the middle, with the ids of its vocabulary. BOS is not part of it.
 
-    prefix: int
-    suffix: int
-    middle: int
-    bos: int | None = None
+    family: whose format it is. psm, spm: the order of a prompt as its publisher documents it: markers, and the names of the
+    parts "header", "prefix" and "suffix"; None: the model was not trained that way. psm ends with the middle marker.
+    header: what tells the model the file's path, in front of the prefix's marker: markers, and texts in which {repository} and
+    {path} stand for names. title: the same as text at the prefix's beginning. lead: text in front of every prefix.
+    """
+
+    family: str
+    psm: tuple[Marker | str, ...] | None
+    spm: tuple[Marker | str, ...] | None = None
+    header: tuple[Marker | str, ...] = ()
+    title: str = ""
+    lead: str = ""
 
 
 class EngineError(Exception):

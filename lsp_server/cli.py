@@ -19,6 +19,7 @@ from context.text import Text
 from context.types import DocumentSnapshot
 from inference.clients.base import EngineClient
 from inference.types import EngineError
+from lsp_server.bounds import BOUNDS
 from lsp_server.completer import Completions
 from lsp_server.config import Config, default_sources, load
 from lsp_server.explain import explain
@@ -35,7 +36,7 @@ def add_parser(subparsers: Any) -> None:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", help="one JSON object")
     shared.add_argument("--model", metavar="ID_OR_PATH", help="instead of the one in the settings")
-    shared.add_argument("--layout", choices=("anchored", "psm"), help="how the prompt is laid out")
+    shared.add_argument("--layout", choices=BOUNDS["layout"].choices, help="how the prompt is laid out")
     shared.add_argument("--max-tokens", type=_positive, metavar="N", help="most tokens beyond the cursor")
     subparsers.add_parser("complete", parents=[place, shared], help="one completion at PATH:LINE:COLUMN")
     subparsers.add_parser("explain", parents=[place, shared], help="the prompt for PATH:LINE:COLUMN, piece by piece")
@@ -122,6 +123,7 @@ def _parse_place(place: str) -> tuple[str, int, int]:
 async def complete_once(document: Document, config: Config, client: EngineClient, received: float) -> dict[str, Any]:
     """One invoked completion. received: monotonic time from which the phases count."""
     completer = Completions(config)
+    completer.roots = lambda: (str(Path.cwd()),)
     completer.attach(client)
     query = CompletionQuery(document.snapshot, document.offset, True, None, received)
     completion = await completer.complete(query)

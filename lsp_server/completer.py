@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 from context.text import Edit
 from context.tokens import TokenTable
-from context.types import DocumentSnapshot, FimIds
+from context.types import DocumentSnapshot, FileName
 from inference.clients.base import EngineClient
-from inference.models.gguf import refuse_without_fim
+from inference.types import EngineError
 from lsp_server.config import Config
 from lsp_server.desk import Desk, TimedTokenizer
+from lsp_server.layouts import NO_NAME, choose_layout, file_name
 from lsp_server.planning import Planner
 from lsp_server.session import Session
 from lsp_server.trace import Phases, Record, Trace
@@ -37,31 +38,46 @@ class Completions:
         self.trace = Trace()
         self.not_ready = "the model is still loading"
         self.on_thinking: Callable[[bool, str], None] = lambda busy, reason: None
+        self.roots: Callable[[], Sequence[str]] = lambda: ()  # paths of the workspace folders
 
     @property
     def client(self) -> EngineClient | None:
         return self._client
 
     def attach(self, client: EngineClient) -> None:
-        """The engine is there; raises EngineError if its model can't fill in the middle."""
-        fim = client.vocab.fim
-        if fim is None:
-            raise refuse_without_fim(client.model_name)
+        """The engine is there. EngineError: its model can't do the layout that is set; another setting may bring it in."""
         self._client = client
         self._tokenizer = TimedTokenizer(client.vocab.encode, self._clock)
         self._table = TokenTable(self._tokenizer, client.vocab.pre_type)
-        self._ids = FimIds(fim.prefix, fim.suffix, fim.middle, fim.bos)
-        self.configure(self._config)
+        self._set_out()
 
     def configure(self, config: Config) -> None:
+        """New settings. Never raises: a layout that this model has no way to do silences it, with the reason."""
         if config == self._config and self._desk is not None:
             return
         self._config = config
         for session in self._sessions.values():
             session.forget_plan()
-        if self._client is not None:
-            planner = Planner(self._client, self._table, self._ids, config.context, config.server.max_tokens)
-            self._desk = Desk(self._client, planner, self._tokenizer, config, self._clock, self._pool)
+        try:
+            self._set_out()
+        except EngineError as error:
+            logger.error("%s", error)
+
+    def _set_out(self) -> None:
+        """What sessions work with, for the settings and the client as they are now."""
+        if self._client is None:
+            return
+        config = self._config
+        try:
+            layout = choose_layout(config.context.layout, self._client.vocab, self._client.model_name)
+        except EngineError as error:
+            self._desk, self.not_ready = None, str(error)
+            raise
+        planner = Planner(self._client, self._table, layout, config.context, config.server.max_tokens, self._name_of)
+        self._desk = Desk(self._client, planner, self._tokenizer, config, self._clock, self._pool)
+
+    def _name_of(self, doc_id: str) -> FileName:
+        return file_name(doc_id, self.roots()) if self._config.context.file_header else NO_NAME
 
     def opened(self, snapshot: DocumentSnapshot) -> None:
         self.closed(snapshot.doc_id)
@@ -118,9 +134,10 @@ class Completions:
     def is_paused(self) -> bool:
         return self._paused_until is not None and self._clock() < self._paused_until
 
-    async def aclose(self) -> None:
+    async def aclose(self, *, engine: bool = True) -> None:
+        """engine: the client's, too; false where others use it."""
         for doc_id in list(self._sessions):
             self.closed(doc_id)
-        if self._client is not None:
+        if engine and self._client is not None:
             await self._client.aclose()
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from context.tokens import TokenTable
-from context.types import DocumentSnapshot, FimIds, Plan, Prompt
-from inference.models.gguf import check, refuse_without_fim
+from context.types import DocumentSnapshot, Plan, Prompt
+from inference.models.gguf import check
 from inference.models.store import models_dir, resolve
 from inference.types import Costs
 from lsp_server.config import Config
+from lsp_server.layouts import NO_NAME, choose_layout, file_name
 from lsp_server.planning import Planner
 
 
@@ -35,13 +37,11 @@ def explain(snapshot: DocumentSnapshot, offset: int, config: Config, *, as_json:
     from inference.llama.vocab import load_vocab  # native code: only once the file is there
 
     vocab = load_vocab(path)
-    fim = vocab.fim
-    if fim is None:
-        raise refuse_without_fim(header.name or path.name)
+    layout = choose_layout(config.context.layout, vocab, header.name or path.name)
     n_ctx = min(config.engine.n_ctx, header.context_length or config.engine.n_ctx)
     table = TokenTable(vocab, vocab.pre_type)
-    ids = FimIds(fim.prefix, fim.suffix, fim.middle, fim.bos)
-    planner = Planner(NothingResident(n_ctx), table, ids, config.context, config.server.max_tokens)
+    name = file_name(snapshot.doc_id, (str(Path.cwd()),)) if config.context.file_header else NO_NAME
+    planner = Planner(NothingResident(n_ctx), table, layout, config.context, config.server.max_tokens, lambda _: name)
     plan = planner.full_plan(snapshot, offset, None)
     prompt = planner.render(plan, snapshot, offset)
     return _json(plan, prompt) if as_json else _table(snapshot, plan, prompt)
@@ -50,7 +50,7 @@ def explain(snapshot: DocumentSnapshot, offset: int, config: Config, *, as_json:
 def _json(plan: Plan, prompt: Prompt) -> str:
     return json.dumps(
         {
-            "layout": plan.layout,
+            "layout": plan.layout.name,
             "anchor": plan.anchor,
             "window_start": plan.window_start,
             "healing": prompt.heal.decode(),

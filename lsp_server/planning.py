@@ -6,7 +6,7 @@ Pure but for one question to the engine (what is resident). Decides; the session
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -15,7 +15,7 @@ from context.config import ContextConfig
 from context.fim import render
 from context.plan import Fit, check, make_plan
 from context.tokens import TokenTable
-from context.types import DocumentSnapshot, FimIds, Limits, Plan, Prompt
+from context.types import DocumentSnapshot, FileName, Layout, Limits, Plan, Prompt
 from inference.types import Costs
 
 HEALING_TOKENS = 16  # room in the context window beside the prompt and max_tokens
@@ -45,16 +45,26 @@ class Planned:
 class Planner:
     """Knows the vocabulary's token table and the limits; keeps nothing about documents."""
 
-    def __init__(self, client: Residency, table: TokenTable, ids: FimIds, config: ContextConfig, max_tokens: int) -> None:
+    def __init__(
+        self,
+        client: Residency,
+        table: TokenTable,
+        layout: Layout,
+        config: ContextConfig,
+        max_tokens: int,
+        name_of: Callable[[str], FileName],
+    ) -> None:
+        """name_of: what the model is told of a document's place, by document id."""
         self._client = client
         self._table = table
-        self._ids = ids
+        self._layout = layout
+        self._name_of = name_of
         self._config = config
         n_total = max(16, client.n_ctx - max_tokens - HEALING_TOKENS)
         self.full = Limits(n_prefix=config.prefix_tokens, n_suffix=config.suffix_tokens, n_total=n_total)
 
     def render(self, plan: Plan, snapshot: DocumentSnapshot, offset: int) -> Prompt:
-        return render(plan, snapshot, offset, self._table, self._ids)
+        return render(plan, snapshot, offset, self._table)
 
     def full_plan(self, snapshot: DocumentSnapshot, offset: int, previous: Plan | None) -> Plan:
         """The plan without a cold budget. Takes milliseconds where much text is new: not for the event loop."""
@@ -62,7 +72,8 @@ class Planner:
         return self._make(snapshot, offset, self.full, kept)
 
     def _make(self, snapshot: DocumentSnapshot, offset: int, limits: Limits, previous: Plan | None) -> Plan:
-        return make_plan(snapshot, offset, limits, self._table, self._ids, layout=self._config.layout, previous=previous)
+        file = self._name_of(snapshot.doc_id)
+        return make_plan(snapshot, offset, limits, self._table, self._layout, file=file, previous=previous)
 
     async def choose(
         self, snapshot: DocumentSnapshot, offset: int, current: Plan | None, prepared: Plan | None, pool: Executor

@@ -1,16 +1,17 @@
-"""One document's completions: one live request, one generation, one plan, one prepared plan.
+"""One document's completions: one live request of each kind, one generation, one plan, one prepared plan.
 
 Owns supersession, parking and adopting, typed-through reuse and the preparation of the next plan. Lives on the event loop;
 nothing here blocks it.
 
 A request ends in exactly one of three ways: it returns a Completion, it raises Superseded (a newer one came), or it is
 cancelled from outside. In the last two its generation is parked, not ended: the editor usually asks again within
-milliseconds with a text that agrees.
+milliseconds with a text that agrees. A client that asks for both kinds at the same place gets both answers from one generation.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 from context.plan import Fit, check, shift
@@ -28,11 +29,20 @@ from lsp_server.types import Completion, CompletionQuery, Superseded
 
 
 class Live:
-    """The request being answered: `superseded` is resolved when a newer one ends it, and its work is cancelled."""
+    """A request being answered: `superseded` is resolved when a newer one ends it, and its work is cancelled. generation: what
+    it reads from, once that is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, query: CompletionQuery) -> None:
         self.superseded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.task: asyncio.Task[Completion] | None = None
+        self.generation: Generation | None = None
+        self._query = query
+
+    def is_ended_by(self, newer: CompletionQuery) -> bool:
+        """Inline and plain completion of the same place stand side by side; anything else that is newer takes over."""
+        mine = self._query
+        is_same_place = newer.snapshot.text is mine.snapshot.text and newer.offset == mine.offset
+        return newer.is_plain == mine.is_plain or not is_same_place
 
     def supersede(self) -> None:
         if not self.superseded.done():
@@ -47,17 +57,20 @@ class Session:
         self._generation: Generation | None = None
         self._preparation: Preparation | None = None
         self._planning_ahead: asyncio.Task[None] | None = None
-        self._live: Live | None = None
+        self._live: list[Live] = []
+        self._choosing = asyncio.Lock()  # two requests for the same place find or begin one generation, not two
 
     async def complete(self, query: CompletionQuery, desk: Desk, record: Record) -> Completion:
         """Answer one request, and record what it cost."""
         adopt_s = desk.config.server.adopt_ms / 1000
-        if self._live is not None:
-            self._live.supersede()
+        for older in [live for live in self._live if live.is_ended_by(query)]:
+            self._live.remove(older)
+            older.supersede()
             # here, not where the older request wakes up: by then this one may have adopted its generation
             self._park(adopt_s)
-        live = self._live = Live()
-        live.task = asyncio.ensure_future(self._answer(query, desk, record))
+        live = Live(query)
+        self._live.append(live)
+        live.task = asyncio.ensure_future(self._answer(live, query, desk, record))
         try:
             ends: set[asyncio.Future[Any]] = {live.task, live.superseded}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -70,16 +83,19 @@ class Session:
         except asyncio.CancelledError:
             record.reason = "cancelled by the editor"
             live.task.cancel()
-            if self._live is live:
+            if live in self._live:
+                self._live.remove(live)
                 self._park(adopt_s)
             raise
         finally:
-            if self._live is live:
-                self._live = None
+            if live in self._live:
+                self._live.remove(live)
+            if live.generation is not None and live.generation is not self._generation and not self._is_read(live.generation):
+                live.generation.cancel()  # replaced while this one read it
 
     @property
     def is_answering(self) -> bool:
-        return self._live is not None
+        return bool(self._live)
 
     def changed(self, edits: tuple[Edit, ...]) -> None:
         """The document was edited: plans keep their place in it. Whether they still hold is decided when they are used."""
@@ -108,8 +124,9 @@ class Session:
         if self._generation is not None:
             self._generation.cancel()
         self._stop_preparing()
-        if self._live is not None:
-            self._live.supersede()
+        for live in self._live:
+            live.supersede()
+        self._live.clear()
 
     def _stop_preparing(self) -> None:
         """A plan that is resident already stays."""
@@ -120,24 +137,29 @@ class Session:
             self._preparation = None
 
     def _park(self, adopt_s: float) -> None:
-        if self._generation is not None:
+        if self._generation is not None and not self._is_read(self._generation):
             self._generation.park(adopt_s)
+
+    def _is_read(self, generation: Generation) -> bool:
+        return any(live.generation is generation for live in self._live)
 
     # -- one request
 
-    async def _answer(self, query: CompletionQuery, desk: Desk, record: Record) -> Completion:
+    async def _answer(self, live: Live, query: CompletionQuery, desk: Desk, record: Record) -> Completion:
         if desk.config.server.debounce_ms and not query.invoked:
             await asyncio.sleep(desk.config.server.debounce_ms / 1000)
             record.phases.lap("queue")
         snapshot, offset = as_if_selected(query)
         single_line = is_single_line_place(snapshot.text, offset)
-        generation = self._generation
-        if generation is not None and self._is_usable(generation, snapshot, offset, desk, single_line):
-            record.source = "adopted" if generation.is_parked else "typed through"
-            generation.adopt()
-            record.phases.lap("assemble")
-        else:
-            generation = await self._begin(snapshot, offset, desk, record)
+        async with self._choosing:
+            generation = self._generation
+            if generation is not None and self._is_usable(generation, snapshot, offset, desk, single_line):
+                record.source = "adopted" if generation.is_parked else "typed through"
+                generation.adopt()
+                record.phases.lap("assemble")
+            else:
+                generation = await self._begin(snapshot, offset, desk, record)
+            live.generation = generation
         rules = rules_for(
             invoked=query.invoked,
             single_line=single_line,
@@ -161,7 +183,7 @@ class Session:
     ) -> bool:
         """Does what was generated agree with what was typed since, and does it, or will it, say more than that?"""
         server = desk.config.server
-        if not (server.adopt_ms > 0 if generation.is_parked else server.typed_through):
+        if not self._is_read(generation) and not (server.adopt_ms > 0 if generation.is_parked else server.typed_through):
             return False
         if generation.is_ending or generation.finish in (FinishReason.CANCELLED, FinishReason.ERROR):
             return False
@@ -189,11 +211,11 @@ class Session:
             request.request_id, planned.plan, prompt.typed, planned.n_new, desk.client.submit(request)
         )
         # submitted before the old one is cancelled: what the engine evaluates for both is then not thrown away
-        if self._generation is not None:
+        if self._generation is not None and not self._is_read(self._generation):
             self._generation.cancel()
         self._generation = generation
         record.source, record.n_new = "generated", planned.n_new
-        record.layout, record.anchor, record.heal = planned.plan.layout, planned.plan.anchor, prompt.heal
+        record.layout, record.anchor, record.heal = planned.plan.layout.name, planned.plan.anchor, prompt.heal
         record.pieces, record.notes = prompt.pieces, (*planned.notes, *planned.plan.notes)
         if planned.prepare:
             record.notes += (f"preparing: {planned.prepare}",)
@@ -223,18 +245,19 @@ class Session:
 async def _read(generation: Generation, typed: bytes, rules: ReplyRules, desk: Desk, record: Record) -> str:
     """Wait until there is an answer; what was generated beyond `typed` by then."""
     changed = asyncio.Event()
-    generation.on_change = changed.set
-    while True:
-        changed.clear()
-        rest = generation.remainder(typed) or ""
-        verdict = decide(rest, not generation.is_running, desk.clock(), rules)
-        if verdict.answer:
-            break
-        timeout = None if verdict.wake_at is None else max(0.0, verdict.wake_at - desk.clock())
-        try:
-            await asyncio.wait_for(changed.wait(), timeout)
-        except TimeoutError:
-            continue
+    generation.readers.add(changed)
+    try:
+        while True:
+            changed.clear()
+            rest = generation.remainder(typed) or ""
+            verdict = decide(rest, not generation.is_running, desk.clock(), rules)
+            if verdict.answer:
+                break
+            timeout = None if verdict.wake_at is None else max(0.0, verdict.wake_at - desk.clock())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), timeout)
+    finally:
+        generation.readers.discard(changed)
     mine, stats = record.source == "generated", generation.stats
     record.phases.split("queue", {"prefill": stats.prefill_ms, "decode": stats.decode_ms} if mine else {})
     record.request_id = generation.request_id

@@ -14,7 +14,7 @@ from inference.config import EngineConfig
 from inference.engine import Engine
 from inference.llama.model import LlamaBackend
 from inference.measure import Measured, load_measured, machine_key, measure, save_measured, thread_candidates, usable_cpus
-from inference.models.gguf import check, refuse_without_fim
+from inference.models.gguf import check
 from inference.types import Costs
 
 _log = logging.getLogger(__name__)
@@ -24,11 +24,9 @@ def open_engine(
     config: EngineConfig, path: Path, cache_dir: Path, on_progress: Callable[[float], None] | None = None
 ) -> tuple[Engine, Vocab]:
     """Load the model at `path`. on_progress: share of the weights loaded, 0 to 1, called from this thread."""
-    header = check(path)
+    check(path)
     backend = LlamaBackend(config, path, on_progress=on_progress)
     try:
-        if backend.vocab.fim is None:
-            raise refuse_without_fim(header.name or path.name)
         costs = _costs(config, backend, path, cache_dir)
     except BaseException:
         backend.close()

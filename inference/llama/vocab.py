@@ -16,11 +16,13 @@ from typing import Any
 
 import llama_cpp
 
+from inference.llama.fim import marker_ids, read_fim
 from inference.llama.load import ModelHandle, open_model
-from inference.types import FimTokens
+from inference.types import FimTokens, Marker
 
 _SENTENCEPIECE = 1  # llama_vocab_type
-_UNUSED, _CONTROL = 2, 8  # llama_token_attr, bits
+_UNUSED, _CONTROL, _USER_DEFINED = 2, 8, 16  # llama_token_attr, bits
+_SPECIAL = _UNUSED | _CONTROL | _USER_DEFINED
 # Pre-tokenizers seen to take runs of a million equal characters. Others go through a recursive regular expression, which
 # overflowed the stack between 10,000 and 100,000; there a run is tokenized in parts.
 _UNLIMITED_RUNS = frozenset(
@@ -40,7 +42,10 @@ class LlamaVocab:
         self._pre_type = handle.metadata("tokenizer.ggml.pre")
         n = llama_cpp.llama_vocab_n_tokens(self._vocab)
         self._pieces = tuple(self._piece(token, special=False) for token in range(n))
-        self._fim = self._read_fim()
+        self._bos = self._read_bos()
+        fim = self._read_fim(f"{handle.metadata('general.name')} {handle.path.name}")
+        self._fim = None if isinstance(fim, str) else fim
+        self._why_no_fim = fim if isinstance(fim, str) else ""
         self._stop_tokens = self._read_stop_tokens()
         self._byte_tokens = {
             piece[0]: token for token, piece in enumerate(self._pieces) if len(piece) == 1 and token not in self._stop_tokens
@@ -56,6 +61,14 @@ class LlamaVocab:
     @property
     def fim(self) -> FimTokens | None:
         return self._fim
+
+    @property
+    def why_no_fim(self) -> str:
+        return self._why_no_fim
+
+    @property
+    def bos(self) -> Marker | None:
+        return self._bos
 
     @property
     def pieces(self) -> tuple[bytes, ...]:
@@ -96,14 +109,14 @@ class LlamaVocab:
         cuts = [0, *(match.end() for match in _LONG_RUN.finditer(text)), len(text)]
         return [text[a:b] for a, b in pairwise(cuts) if a < b]
 
-    def _tokenize(self, text: bytes) -> list[int]:
+    def _tokenize(self, text: bytes, *, parse_special: bool = False) -> list[int]:
         n_max = len(text) + 1  # a token has at least one byte, and no blank is put in front
         out = (llama_cpp.llama_token * n_max)()
-        n = llama_cpp.llama_tokenize(self._vocab, text, len(text), out, n_max, False, False)
+        n = llama_cpp.llama_tokenize(self._vocab, text, len(text), out, n_max, False, parse_special)
         if n < 0:
             n_max = -n
             out = (llama_cpp.llama_token * n_max)()
-            n = llama_cpp.llama_tokenize(self._vocab, text, len(text), out, n_max, False, False)
+            n = llama_cpp.llama_tokenize(self._vocab, text, len(text), out, n_max, False, parse_special)
         return out[: max(n, 0)]
 
     def _as_bytes(self, text: bytes) -> list[int]:
@@ -138,14 +151,26 @@ class LlamaVocab:
             n = llama_cpp.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, special)
         return buffer.raw[: max(n, 0)]
 
-    def _read_fim(self) -> FimTokens | None:
-        prefix = llama_cpp.llama_vocab_fim_pre(self._vocab)
-        suffix = llama_cpp.llama_vocab_fim_suf(self._vocab)
-        middle = llama_cpp.llama_vocab_fim_mid(self._vocab)
-        if min(prefix, suffix, middle) < 0:
-            return None
-        bos = llama_cpp.llama_vocab_bos(self._vocab) if llama_cpp.llama_vocab_get_add_bos(self._vocab) else -1
-        return FimTokens(int(prefix), int(suffix), int(middle), None if bos < 0 else int(bos))
+    def _read_bos(self) -> Marker | None:
+        token = llama_cpp.llama_vocab_bos(self._vocab) if llama_cpp.llama_vocab_get_add_bos(self._vocab) else -1
+        return None if token < 0 else (int(token), self._name(token))
+
+    def _read_fim(self, model_name: str) -> FimTokens | str:
+        vocab = self._vocab
+        native = (
+            int(llama_cpp.llama_vocab_fim_pre(vocab)),
+            int(llama_cpp.llama_vocab_fim_suf(vocab)),
+            int(llama_cpp.llama_vocab_fim_mid(vocab)),
+        )
+        special = {
+            self._name(token): token
+            for token in range(self.n_tokens)
+            if token in native or llama_cpp.llama_vocab_get_attr(vocab, token) & _SPECIAL
+        }
+        return read_fim(special, native, model_name, lambda name: self._tokenize(name.encode(), parse_special=True))
+
+    def _name(self, token: int) -> str:
+        return str(llama_cpp.llama_vocab_get_text(self._vocab, token).decode("utf-8", "replace"))
 
     def _read_stop_tokens(self) -> frozenset[int]:
         vocab = self._vocab
@@ -157,7 +182,8 @@ class LlamaVocab:
             or llama_cpp.llama_vocab_is_eog(vocab, token)
         }
         fim = ("pre", "suf", "mid", "pad", "rep", "sep")
-        return frozenset(stops | {int(t) for name in fim if (t := getattr(llama_cpp, f"llama_vocab_fim_{name}")(vocab)) >= 0})
+        stops |= {int(t) for name in fim if (t := getattr(llama_cpp, f"llama_vocab_fim_{name}")(vocab)) >= 0}
+        return frozenset(stops | (marker_ids(self._fim) if self._fim else frozenset()))
 
 
 def load_vocab(path: str | Path) -> LlamaVocab:

@@ -1,6 +1,6 @@
 """The command `midfill lsp` with an engine as a case wants it: `python -m tests.cases.child MODE [ARGUMENT]`.
 
-slow-load SECONDS: the model takes that long. endless: a scripted model that never stops. noisy MODEL: a real model, and prints
+slow-load SECONDS: the model takes that long. scripted TEXT: a model that always says this. endless: one that never stops. noisy MODEL: a real model, and prints
 from everywhere. gated MODEL: a real model whose steps wait, descriptors 1 and 2 redirected, for a byte from the pipe that
 MIDFILL_TEST_GATE names. Nothing native is loaded before the server asks for its engine.
 """
@@ -25,6 +25,15 @@ def slow_load(seconds: str) -> app.OpenClient:
     def open_client(config: EngineConfig, _on_progress: OnProgress) -> Any:
         ctypes.CDLL(None).sleep(int(seconds))
         raise SystemExit("nobody waits for this")
+
+    return open_client
+
+
+def scripted(text: str) -> app.OpenClient:
+    def open_client(config: EngineConfig, _on_progress: OnProgress) -> Any:
+        from tests.cases.scripted import Model, ScriptedClient
+
+        return ScriptedClient(Model.saying(text), config)
 
     return open_client
 
@@ -116,6 +125,7 @@ def gated(_: str) -> app.OpenClient:
 
 _MODES: dict[str, Callable[[str], app.OpenClient]] = {
     "slow-load": slow_load,
+    "scripted": scripted,
     "endless": endless,
     "noisy": noisy,
     "gated": gated,

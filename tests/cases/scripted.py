@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from inference.backend import Row, Vocab
@@ -17,7 +17,8 @@ from inference.clients.local import LocalClient, LocalStream
 from inference.config import EngineConfig
 from inference.engine import Engine
 from inference.types import Costs, GenerationRequest, Priority, TokenEvent
-from tests.support.fake_backend import FakeBackend, FakeVocab
+from tests.support.fake_backend import FakeBackend, FakeVocab, Speaks
+from tests.support.layouts import markers_of
 
 BOS = "<|im_end|>"  # stands in for a beginning-of-sequence token where a case wants one: a control token that is no FIM marker
 
@@ -28,7 +29,7 @@ class Model:
     prompts that hold a text. endless: says the last tokens for ever. step_s: native time of every step; delay_s: of the first
     step of each generation."""
 
-    vocab: FakeVocab = field(default_factory=FakeVocab)
+    vocab: Speaks = field(default_factory=FakeVocab)
     says: Sequence[tuple[int, ...]] = ((),)
     by_prompt: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     endless: bool = False
@@ -59,7 +60,8 @@ class Model:
         model.by_prompt = {k: model.vocab.encode_special(v) for k, v in options.get("by_prompt", {}).items()}
         model.delay_s = options.get("delay_ms", 0) / 1000
         if options.get("gguf_meta", {}).get("add_bos_token"):
-            model.vocab.fim = replace(model.vocab.fim, bos=model.vocab.control[BOS])
+            assert isinstance(model.vocab, FakeVocab)
+            model.vocab.bos = (model.vocab.control[BOS], BOS)
         return model
 
 
@@ -154,10 +156,11 @@ class ScriptedClient(RecordingClient):
 
 @dataclass(frozen=True, slots=True)
 class SeenPrompt:
-    """A prompt as the model sees it. before: the prefix section, the text behind the middle marker and the healing bytes,
-    joined. after: the suffix section."""
+    """A prompt as the model sees it. header: the file's path, control tokens by name. before: the prefix section, the text
+    behind the middle marker and the healing bytes, joined. after: the suffix section."""
 
     tokens: tuple[int, ...]
+    header: str
     prefix: str
     typed: str
     heal: str
@@ -169,22 +172,30 @@ class SeenPrompt:
 
     @classmethod
     def of(cls, request: GenerationRequest, vocab: Vocab) -> SeenPrompt:
-        """Asserts what holds for every prompt: PRE … SUF … MID once each and in this order, BOS at most once and at the
-        beginning only, every other token is text."""
+        """Asserts what holds for every prompt: the family's header or none, PRE … SUF … MID once each and in this order, BOS at
+        most once and at the beginning only, every other token is text."""
         fim, tokens = vocab.fim, request.tokens
         assert fim is not None
-        head = () if fim.bos is None else (fim.bos,)
-        marks = [t for t in tokens if t in vocab.stop_tokens]
-        assert marks == [*head, fim.prefix, fim.suffix, fim.middle], f"control tokens of the prompt: {marks}"
-        assert tokens[: len(head) + 1] == (*head, fim.prefix), "something stands before the prefix marker"
-        n_suffix, n_middle = tokens.index(fim.suffix), tokens.index(fim.middle)
+        names = {entry[0]: entry[1] for entry in fim.header if not isinstance(entry, str)}
+        begin = 0 if vocab.bos is None else 1
+        if begin:
+            assert vocab.bos is not None and tokens[0] == vocab.bos[0], "BOS is missing"
+        prefix, suffix, middle = markers_of(fim)
+        at = tokens.index(prefix)
+        header = tokens[begin:at]
+        assert not header or [t for t in header if t in names] == list(names), f"not the family's header: {header}"
+        assert [t for t in header if t in vocab.stop_tokens and t not in names] == [], "a strange control token in the header"
+        marks = [t for t in tokens[at:] if t in vocab.stop_tokens]
+        assert marks == [prefix, suffix, middle], f"control tokens of the prompt: {marks}"
+        n_suffix, n_middle = tokens.index(suffix), tokens.index(middle)
 
         def text(part: Sequence[int]) -> str:
             return b"".join(vocab.pieces[t] for t in part).decode()
 
         return cls(
             tokens,
-            text(tokens[len(head) + 1 : n_suffix]),
+            "".join(names.get(t) or text((t,)) for t in header),
+            text(tokens[at + 1 : n_suffix]),
             text(tokens[n_middle + 1 :]),
             request.heal.decode(),
             text(tokens[n_suffix + 1 : n_middle]),

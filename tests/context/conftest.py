@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from context.tokens import TokenTable
-from context.types import FimIds, Tokenizer
+from context.types import Tokenizer
+from tests.support.layouts import layout
 
-IDS = FimIds(prefix=1, suffix=2, middle=3)
-IDS_WITH_BOS = FimIds(prefix=1, suffix=2, middle=3, bos=4)
+ANCHORED = layout("anchored")
 CONTROL = {1, 2, 3, 4}
 
 _SPLIT = re.compile(r"[^\r\n\w]?[^\W\d_]+|\d| ?(?:[^\s\w]|_)+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")

@@ -12,15 +12,20 @@ from context.fim import MAX_HEAL_BYTES, render, split_healing, stable_tokens
 from context.plan import make_plan
 from context.text import Text
 from context.types import DocumentSnapshot, Limits
-from tests.context.conftest import IDS, IDS_WITH_BOS, decode, new_table
+from tests.context.conftest import ANCHORED, decode, new_table
 from tests.support.fixture import cursor_in
+from tests.support.layouts import layout
 
 LIMITS = Limits(n_prefix=200, n_suffix=60, n_total=400)
 
 
 def test_order_of_the_markers() -> None:
-    assert stable_tokens(IDS, (10, 11), (12,)) == (1, 10, 11, 2, 12, 3)
-    assert stable_tokens(IDS_WITH_BOS, (), ()) == (4, 1, 2, 3)
+    assert stable_tokens(ANCHORED, (), (10, 11), (12,)) == (1, 10, 11, 2, 12, 3)
+    assert stable_tokens(layout("anchored", bos=4), (), (), ()) == (4, 1, 2, 3)
+    assert stable_tokens(ANCHORED, (7, 8), (10,), (12,)) == (7, 8, 1, 10, 2, 12, 3)
+    assert stable_tokens(layout("spm", bos=4), (7,), (10, 11), (12,)) == (4, 7, 2, 12, 1, 10, 11)
+    assert layout("spm").tail == (3,)
+    assert stable_tokens(layout("ltr", bos=4), (7,), (10,), (12,)) == (4, 10)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +76,8 @@ def test_pieces_of_a_prompt() -> None:
     text, cursor = cursor_in("\ufeffdef é():\r\n    a = 1\r\n    return a.b$0)\r\n\r\nx\r\n")
     snapshot = DocumentSnapshot("d", 1, "python", Text.of(text))
     table = new_table()
-    plan = make_plan(snapshot, cursor, LIMITS, table, IDS_WITH_BOS)
-    prompt = render(plan, snapshot, cursor, table, IDS_WITH_BOS)
+    plan = make_plan(snapshot, cursor, LIMITS, table, layout("anchored", bos=4))
+    prompt = render(plan, snapshot, cursor, table)
     data = text.encode()
     parts = [(p.name, data[p.start : p.end].decode(), p.n_tokens) for p in prompt.pieces]
     assert [(name, part) for name, part, _ in parts] == [
@@ -96,8 +101,8 @@ def test_healing_over_crlf() -> None:
     text = Text.of("if x:\r\n    ")
     snapshot = DocumentSnapshot("d", 1, "python", text)
     table = new_table()
-    plan = make_plan(snapshot, 5, LIMITS, table, IDS)
-    prompt = render(plan, snapshot, len(text), table, IDS)
+    plan = make_plan(snapshot, 5, LIMITS, table, ANCHORED)
+    prompt = render(plan, snapshot, len(text), table)
     assert prompt.heal == b"\n    "
     assert [(p.start, p.end) for p in prompt.pieces if p.name == "healing"] == [(5, 11)]
 
@@ -106,17 +111,17 @@ def test_plain_layout_has_nothing_typed() -> None:
     text, cursor = cursor_in("a = 1\nfoo(ba$0)\n")
     snapshot = DocumentSnapshot("d", 1, "python", Text.of(text))
     table = new_table()
-    plan = make_plan(snapshot, cursor, LIMITS, table, IDS, layout="psm")
-    prompt = render(plan, snapshot, cursor, table, IDS)
+    plan = make_plan(snapshot, cursor, LIMITS, table, layout("psm"))
+    prompt = render(plan, snapshot, cursor, table)
     assert (prompt.typed, prompt.heal, prompt.n_typed) == (b"", b"", 0)
     assert prompt.tokens == (1, *table.encode(b"a = 1\nfoo(ba"), 2, *table.encode(b")\n"), 3)
     with pytest.raises(ValueError):
-        render(plan, snapshot, cursor + 1, table, IDS)
+        render(plan, snapshot, cursor + 1, table)
 
 
 def test_a_cursor_before_the_anchor_is_refused() -> None:
     text, cursor = cursor_in("a = 1\nfoo$0\n")
     snapshot = DocumentSnapshot("d", 1, "python", Text.of(text))
-    plan = make_plan(snapshot, cursor, LIMITS, new_table(), IDS)
+    plan = make_plan(snapshot, cursor, LIMITS, new_table(), ANCHORED)
     with pytest.raises(ValueError):
-        render(plan, snapshot, 2, new_table(), IDS)
+        render(plan, snapshot, 2, new_table())

@@ -10,24 +10,25 @@ from context.fim import render
 from context.plan import Fit, check, make_plan
 from context.prompt_form import to_prompt
 from context.text import Text
-from context.types import DocumentSnapshot, Limits, Plan
-from tests.context.conftest import IDS, decode, new_table
+from context.types import DocumentSnapshot, Layout, Limits, Plan
+from tests.context.conftest import ANCHORED, decode, new_table
 from tests.support.fixture import cursor_in
+from tests.support.layouts import layout
 
 LIMITS = Limits(400, 100, 800)
 PAIRS = {"(": ")", "[": "]", "{": "}", '"': '"', "'": "'"}
 
 
-def fit(before: str, after: str, *, layout: str = "anchored", eol: str = "\n", limits: Limits = LIMITS) -> tuple[Fit, str]:
+def fit(before: str, after: str, *, chosen: Layout = ANCHORED, eol: str = "\n", limits: Limits = LIMITS) -> tuple[Fit, str]:
     """Plan at the first fixture's cursor, check at the second's."""
-    plan = plan_at(before.replace("\n", eol), layout, limits)
+    plan = plan_at(before.replace("\n", eol), chosen, limits)
     text, cursor = cursor_in(after.replace("\n", eol))
     return check(plan, DocumentSnapshot("d", 2, "python", Text.of(text)), cursor, new_table())
 
 
-def plan_at(fixture: str, layout: str = "anchored", limits: Limits = LIMITS) -> Plan:
+def plan_at(fixture: str, chosen: Layout = ANCHORED, limits: Limits = LIMITS) -> Plan:
     text, cursor = cursor_in(fixture)
-    return make_plan(DocumentSnapshot("d", 1, "python", Text.of(text)), cursor, limits, new_table(), IDS, layout=layout)
+    return make_plan(DocumentSnapshot("d", 1, "python", Text.of(text)), cursor, limits, new_table(), chosen)
 
 
 KEPT = [
@@ -119,8 +120,8 @@ def test_another_document() -> None:
 
 @pytest.mark.parametrize("line", ["foo(x$0)\nb", "foo($0))\nb", "foo$0()\nb", "foo()$0\nb", "foo($0)\nc"])
 def test_the_plain_layout_keeps_nothing(line: str) -> None:
-    assert fit("a\nfoo($0)\nb\n", "a\nfoo($0)\nb\n", layout="psm")[0] is Fit.KEEP
-    assert fit("a\nfoo($0)\nb\n", f"a\n{line}\n", layout="psm")[0] is Fit.REPLAN
+    assert fit("a\nfoo($0)\nb\n", "a\nfoo($0)\nb\n", chosen=layout("psm"))[0] is Fit.KEEP
+    assert fit("a\nfoo($0)\nb\n", f"a\n{line}\n", chosen=layout("psm"))[0] is Fit.REPLAN
 
 
 def test_typed_text_that_outgrows_the_limits() -> None:
@@ -134,7 +135,7 @@ def test_typed_text_that_outgrows_the_limits() -> None:
         snapshot = DocumentSnapshot("d", 2, "python", Text.of(text))
         found, _ = check(plan, snapshot, cursor, table)
         if found is not Fit.REPLAN:
-            assert len(render(plan, snapshot, cursor, table, IDS).tokens) <= limits.n_total
+            assert len(render(plan, snapshot, cursor, table).tokens) <= limits.n_total
         assert severity(check(plan, snapshot, cursor)[0]) >= severity(found)  # without a table it can only be careful
         seen.append(found)
     assert list(dict.fromkeys(seen)) == [Fit.KEEP, Fit.MOVE_SOON, Fit.REPLAN]
@@ -185,8 +186,8 @@ def test_typing_keeps_the_plan_and_tokens_grow_by_few(one: str, two: str, rest: 
     typist = Typist(f"{head}{rest}{eol}{eol}after = 1{eol}", len(head), eol)
     table = new_table()
     snapshot, cursor = typist.snapshot()
-    plan = make_plan(snapshot, cursor, Limits(400, 100, 1200), table, IDS)
-    last = render(plan, snapshot, cursor, table, IDS)
+    plan = make_plan(snapshot, cursor, Limits(400, 100, 1200), table, ANCHORED)
+    last = render(plan, snapshot, cursor, table)
     for char in f"{one}\n{two}":
         n_encoded = table.n_encoded_bytes
         typist.key(char)
@@ -195,7 +196,7 @@ def test_typing_keeps_the_plan_and_tokens_grow_by_few(one: str, two: str, rest: 
         if char == "\n" and typist.after[:1] in tuple(")]}\"'"):
             return  # the next line begins with a closer that is not the editor's: another test
         assert found is Fit.KEEP, reason
-        prompt = render(plan, snapshot, cursor, table, IDS)
+        prompt = render(plan, snapshot, cursor, table)
         common = next((i for i, (a, b) in enumerate(zip(prompt.tokens, last.tokens, strict=False)) if a != b), None)
         same = min(len(prompt.tokens), len(last.tokens)) if common is None else common
         assert same >= prompt.n_stable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context.fim import render
-from context.plan import Fit, check, make_plan, shift
+from context.plan import MERGE_TOKENS, NO_NAME, Fit, check, make_plan, shift
 from context.prompt_form import to_prompt
 from context.text import Edit, Text
 from context.tokens import TokenTable
-from context.types import DocumentSnapshot, FimIds, Limits, Plan, Prompt, Tokenizer
+from context.types import DocumentSnapshot, FileName, Layout, Limits, Plan, Prompt, Tokenizer
 from context.window import GRID_LINES
-from tests.context.conftest import CONTROL, IDS, IDS_WITH_BOS, decode, new_table
+from tests.context.conftest import ANCHORED, CONTROL, decode, new_table
 from tests.support.fixture import cursor_in
+from tests.support.layouts import layout
 
 FRAGMENTS = [
     "x = foo(bar)\n",
@@ -49,32 +51,48 @@ LIMITS = Limits(n_prefix=400, n_suffix=100, n_total=800)
 
 def planned(text: str, limits: Limits = LIMITS, previous: Plan | None = None) -> Plan:
     plain, cursor = cursor_in(text)
-    return make_plan(snapshot_of(plain), cursor, limits, new_table(), IDS, previous=previous)
+    return make_plan(snapshot_of(plain), cursor, limits, new_table(), ANCHORED, previous=previous)
 
 
-def check_prompt(plan: Plan, prompt: Prompt, text: Text, cursor: int, ids: FimIds) -> None:
-    """What holds for every prompt."""
-    cursor = text.floor(cursor)
+def check_prompt(plan: Plan, prompt: Prompt, text: Text, cursor: int, file: FileName = NO_NAME) -> None:
+    """What holds for every prompt: its parts in the layout's order, each of them the text it should be, within the limits."""
+    cursor, layout = text.floor(cursor), plan.layout
+    lead = layout.lead.encode() if plan.n_lead or plan.limits.n_total > 100 else b""
+    if plan.n_lead > len(lead):
+        lead += layout.title.format(path=file.path, repository=file.repository).encode()
+    assert len(lead) == plan.n_lead
     assert len(prompt.tokens) <= plan.limits.n_total
-    assert plan.n_prefix <= plan.limits.n_prefix
+    assert plan.n_prefix <= plan.limits.n_prefix + (len(new_table().encode(lead)) + MERGE_TOKENS if lead else 0)
     assert plan.n_suffix <= plan.limits.n_suffix
-    for marker in (ids.prefix, ids.suffix, ids.middle):
-        assert prompt.tokens.count(marker) == 1
-    if ids.bos is not None:
-        assert prompt.tokens[0] == ids.bos
-        assert prompt.tokens.count(ids.bos) == 1
+    texts = {
+        "header": (plan.n_header, None),
+        "prefix": (plan.n_prefix, lead + plan.prefix),
+        "suffix": (plan.n_suffix, plan.rest_of_line + plan.suffix_lines),
+        "typed": (prompt.n_typed, prompt.typed[: len(prompt.typed) - len(prompt.heal)]),
+    }
+    at = 0
+    for entry in layout.order:
+        n, expected = texts[entry] if isinstance(entry, str) else (1, entry[0])
+        part = prompt.tokens[at : at + n]
+        at += n
+        if isinstance(expected, int):
+            assert part == (expected,)
+        elif expected is not None:
+            assert decode(part) == expected
+        if entry == "typed":
+            assert at - n == prompt.n_stable
+    assert at == len(prompt.tokens)
     assert prompt.tokens[: prompt.n_stable] == plan.tokens
     assert plan.prefix + prompt.typed == to_prompt(text.slice(plan.window_start, cursor), plan.window_start == 0)
     assert prompt.typed.endswith(prompt.heal)
-    body = [t for t in prompt.tokens if t not in CONTROL]
-    n_stable = plan.n_prefix + plan.n_suffix
-    assert decode(body[: plan.n_prefix]) == plan.prefix
-    assert decode(body[plan.n_prefix : n_stable]) == plan.rest_of_line + plan.suffix_lines
-    assert decode(body[n_stable:]) + prompt.heal == prompt.typed
-    assert len(body) == n_stable + prompt.n_typed
     assert to_prompt(text.slice(cursor, len(text)), cursor == 0).startswith(plan.rest_of_line + plan.suffix_lines)
     assert sum(p.n_tokens for p in prompt.pieces) == len(prompt.tokens)
     assert all(0 <= p.start <= p.end <= len(text) for p in prompt.pieces)
+
+
+NAMED = replace(layout("anchored", bos=4), header=((5, "REPO"), "{repository}\n", (6, "FILE"), "{path}\n"))
+TITLED = replace(layout("spm", bos=4), title="+++++ {path}\n", lead=" ")
+FILE = FileName("src/é{path}/main.py", "some {repository}")
 
 
 @settings(max_examples=200, deadline=None)
@@ -82,24 +100,23 @@ def check_prompt(plan: Plan, prompt: Prompt, text: Text, cursor: int, ids: FimId
     documents,
     st.floats(0, 1),
     limits_of,
-    st.sampled_from(["anchored", "psm"]),
-    st.sampled_from([IDS, IDS_WITH_BOS]),
+    st.sampled_from([ANCHORED, layout("psm", bos=4), layout("spm"), layout("ltr", bos=4), NAMED, TITLED]),
     st.sampled_from(["qwen2", "other"]),
 )
-def test_any_text_cursor_and_limits(document: str, at: float, limits: Limits, layout: str, ids: FimIds, pre_type: str) -> None:
+def test_any_text_cursor_and_limits(document: str, at: float, limits: Limits, chosen: Layout, pre_type: str) -> None:
     snapshot, table = snapshot_of(document), new_table(pre_type)
     text = snapshot.text
     cursor = int(at * len(text))
-    plan = make_plan(snapshot, cursor, limits, table, ids, layout=layout)
-    prompt = render(plan, snapshot, cursor, table, ids)
-    check_prompt(plan, prompt, text, cursor, ids)
+    plan = make_plan(snapshot, cursor, limits, table, chosen, file=FILE)
+    prompt = render(plan, snapshot, cursor, table)
+    check_prompt(plan, prompt, text, cursor, FILE)
     fit, _ = check(plan, snapshot, cursor, table)
     assert fit is Fit.KEEP
-    if layout == "psm":
+    if chosen.name == "psm":
         assert plan.anchor == text.floor(cursor)
         assert prompt.typed == b""
     # the same plan again, with itself as the previous one: nothing moves
-    assert make_plan(snapshot, cursor, limits, table, ids, layout=layout, previous=plan) == plan or plan.window_start > 0
+    assert make_plan(snapshot, cursor, limits, table, chosen, file=FILE, previous=plan) == plan or plan.window_start > 0
     line = text.line_of(text.floor(cursor))
     near = text.line_start(line) if plan.anchor == text.line_start(line) else plan.anchor
     if plan.prefix and text.line_start(text.line_of(plan.window_start)) != plan.window_start:
@@ -113,8 +130,8 @@ def test_any_text_cursor_and_limits(document: str, at: float, limits: Limits, la
 def test_with_the_real_vocabulary(real_tokenizer: Tokenizer, text: str, at: float, limits: Limits) -> None:
     snapshot, table = snapshot_of(text), TokenTable(real_tokenizer, "qwen2")
     cursor = int(at * len(snapshot.text))
-    ids = FimIds(-1, -2, -3)
-    prompt = render(make_plan(snapshot, cursor, limits, table, ids), snapshot, cursor, table, ids)
+    chosen = layout("anchored", prefix=-1, suffix=-2, middle=-3)
+    prompt = render(make_plan(snapshot, cursor, limits, table, chosen), snapshot, cursor, table)
     assert len(prompt.tokens) <= limits.n_total
     assert [t for t in prompt.tokens if t < 0] == [-1, -2, -3]
 
@@ -204,14 +221,14 @@ def test_cost_is_bounded_by_the_limits(pre_type: str) -> None:
     limits = Limits(1500, 256, 2000)
     for cursor in (len(line) * 20_000 + 17, len(snapshot.text)):
         table = new_table(pre_type)
-        make_plan(snapshot, cursor, limits, table, IDS)
+        make_plan(snapshot, cursor, limits, table, ANCHORED)
         assert 0 < table.n_encoded_bytes < 16 * (1500 + 256)
 
 
 def test_cost_is_bounded_in_a_minified_file() -> None:
     snapshot = snapshot_of("".join(f"a{i}=function(b){{return b+{i}}};" for i in range(60_000)))
     table = new_table()
-    make_plan(snapshot, 1_000_000, Limits(1500, 256, 2000), table, IDS)
+    make_plan(snapshot, 1_000_000, Limits(1500, 256, 2000), table, ANCHORED)
     assert table.n_encoded_bytes < 40 * (1500 + 256)
 
 
@@ -230,7 +247,7 @@ def test_window_stands_still_while_typing_lines() -> None:
         text = text.edit(edit.start, edit.end, edit.new)
         at += len(line)
         snapshot = DocumentSnapshot("d", i, "python", text)
-        plan = make_plan(snapshot, at, limits, table, IDS, previous=shift(plan, edit) if plan else None)
+        plan = make_plan(snapshot, at, limits, table, ANCHORED, previous=shift(plan, edit) if plan else None)
         starts.append(plan.window_start)
         assert plan.n_prefix <= limits.n_prefix
     moves = sum(a != b for a, b in pairwise(starts))
@@ -242,14 +259,14 @@ def test_window_is_kept_over_an_edit_before_it() -> None:
     before = "".join(f"value_{i} = compute({i})\n" for i in range(1000))
     table = new_table()
     text = Text.of(before)
-    plan = make_plan(DocumentSnapshot("d", 1, "python", text), len(text), Limits(1500, 256, 2000), table, IDS)
+    plan = make_plan(DocumentSnapshot("d", 1, "python", text), len(text), Limits(1500, 256, 2000), table, ANCHORED)
     edit = Edit(10, 10, b"inserted\n")
     after = DocumentSnapshot("d", 2, "python", text.edit(10, 10, edit.new))
     moved = shift(plan, edit)
     assert (moved.window_start, moved.anchor) == (plan.window_start + 9, plan.anchor + 9)
     assert check(moved, after, len(after.text))[0] is Fit.KEEP
     assert check(plan, after, len(after.text))[0] is Fit.REPLAN
-    again = make_plan(after, len(after.text), Limits(1500, 256, 2000), table, IDS, previous=moved)
+    again = make_plan(after, len(after.text), Limits(1500, 256, 2000), table, ANCHORED, previous=moved)
     assert again.tokens == plan.tokens
 
 
@@ -275,7 +292,7 @@ def test_shift_leaves_other_edits_alone() -> None:
 def test_shift_equals_planning_there(at: int, n: int, new: bytes) -> None:
     text = Text.of("".join(f"value_{i} = compute({i})\n" for i in range(300)))
     snapshot = DocumentSnapshot("d", 1, "python", text)
-    plan = make_plan(snapshot, len(text), Limits(300, 50, 500), new_table(), IDS)
+    plan = make_plan(snapshot, len(text), Limits(300, 50, 500), new_table(), ANCHORED)
     start = at * plan.window_start // 400
     edit = Edit(start, min(start + n, plan.window_start), new)
     after = DocumentSnapshot("d", 2, "python", text.edit(edit.start, edit.end, edit.new))
@@ -292,7 +309,8 @@ def test_what_makes_a_window_stand() -> None:
 
     def plan(text: str, previous: Plan | None, doc_id: str = "d") -> Plan:
         data = text.encode()
-        return make_plan(DocumentSnapshot(doc_id, 1, "python", Text.of(data)), len(data), limits, table, IDS, previous=previous)
+        snapshot = DocumentSnapshot(doc_id, 1, "python", Text.of(data))
+        return make_plan(snapshot, len(data), limits, table, ANCHORED, previous=previous)
 
     moved = shift(plan("".join(lines), None), Edit(0, 0, b"new\n"))
     text = "new\n" + "".join(lines)
@@ -309,9 +327,9 @@ def test_what_makes_a_window_stand() -> None:
 def test_going_up_moves_the_window() -> None:
     before = "".join(f"value_{i} = compute({i})\n" for i in range(1000))
     snapshot, table, limits = snapshot_of(before), new_table(), Limits(1500, 256, 2000)
-    plan = make_plan(snapshot, len(before), limits, table, IDS)
-    near = make_plan(snapshot, len(before) - 100, limits, table, IDS, previous=plan)
+    plan = make_plan(snapshot, len(before), limits, table, ANCHORED)
+    near = make_plan(snapshot, len(before) - 100, limits, table, ANCHORED, previous=plan)
     assert near.window_start == plan.window_start
-    up = make_plan(snapshot, plan.window_start + 300, limits, table, IDS, previous=plan)
+    up = make_plan(snapshot, plan.window_start + 300, limits, table, ANCHORED, previous=plan)
     assert up.window_start < plan.window_start
     assert up.n_prefix >= 0.4 * 1500

@@ -28,7 +28,7 @@ from context.fim import render
 from context.plan import make_plan
 from context.text import Edit, Text
 from context.tokens import TokenTable
-from context.types import DocumentSnapshot, FimIds, Limits
+from context.types import DocumentSnapshot, Limits
 from inference.backend import Outcome
 from inference.clients.local import LocalClient
 from inference.config import EngineConfig
@@ -38,6 +38,7 @@ from inference.measure import usable_cpus
 from inference.types import Costs, Counters, FinishReason, GenerationRequest, Priority
 from lsp_server.completer import Completions
 from lsp_server.config import Config, ServerConfig
+from lsp_server.layouts import choose_layout
 from lsp_server.types import Completion, CompletionQuery, Superseded
 from tests.support.client import frame, inline_params
 from tests.support.near_tie import Comparer, Driver, Ran, Recording, Rows, Said, run_cold, share, watch
@@ -69,12 +70,6 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
         asyncio.run(asyncio.wait_for(test(*args, **kwargs), HANG_S))
 
     return run
-
-
-def ids(backend: LlamaBackend) -> FimIds:
-    fim = backend.vocab.fim
-    assert fim is not None
-    return FimIds(fim.prefix, fim.suffix, fim.middle, fim.bos)
 
 
 class Desk:
@@ -175,19 +170,19 @@ def places() -> list[tuple[str, int]]:
 def test_texts_part_only_at_near_ties(
     backend: LlamaBackend, capsys: pytest.CaptureFixture[str], record_property: Any
 ) -> None:
-    table, fim = TokenTable(backend.vocab, backend.vocab.pre_type), ids(backend)
+    table, layout = TokenTable(backend.vocab, backend.vocab.pre_type), choose_layout("anchored", backend.vocab, "the model")
     driver = Driver(backend, n_chunk=24, n_ctx=N_CTX, background_rows=16, checks_logits=False)
     number = iter(range(1, 1000))
     finals: list[GenerationRequest] = []
     for text, offset in places():
         document = DocumentSnapshot("file:///a", 1, "python", Text.of(text))
         at = len(text[:offset].encode())
-        plan = make_plan(document, at, Limits(64, 16, 120), table, fim)
+        plan = make_plan(document, at, Limits(64, 16, 120), table, layout)
         below = document.text.line_start(document.text.line_of(at) + 1)
-        ahead = make_plan(document, below, Limits(96, 16, 160), table, fim, previous=plan)
+        ahead = make_plan(document, below, Limits(96, 16, 160), table, layout, previous=plan)
 
         def request(back: int, n_max: int = 8, document=document, at=at, plan=plan) -> GenerationRequest:
-            prompt = render(plan, document, document.text.floor(at - back), table, fim)
+            prompt = render(plan, document, document.text.floor(at - back), table)
             return GenerationRequest(next(number), prompt.tokens, prompt.heal, n_max)
 
         first = request(2)

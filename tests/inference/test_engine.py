@@ -11,6 +11,7 @@ from inference.backend import Outcome, Row
 from inference.engine import Engine
 from inference.types import Costs, FinishReason, GenerationRequest, Priority, SamplingParams, TokenEvent
 from tests.support.fake_backend import FakeBackend, FakeVocab
+from tests.support.layouts import markers_of
 
 COSTS = Costs(prefill_ms_per_token=8.0, step_ms=30.0)
 VOCAB = FakeVocab()
@@ -65,7 +66,7 @@ def alone(request: GenerationRequest, backend: FakeBackend | None = None) -> tup
 
 
 def prompt(text: str) -> tuple[int, ...]:
-    fim = VOCAB.fim
+    fim = markers_of(VOCAB.fim)
     return (fim.prefix, *VOCAB.encode(text.encode()), fim.suffix, *VOCAB.encode(b"\nprint()\n"), fim.middle)
 
 

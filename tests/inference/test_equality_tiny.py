@@ -24,6 +24,7 @@ from inference.llama.model import LlamaBackend
 from inference.types import Costs, FinishReason, GenerationRequest, Priority, TokenEvent
 from tests.inference.conftest import Open
 from tests.support.feeding import TOLERANCE
+from tests.support.layouts import markers_of
 from tests.support.near_tie import CUT_SHORT, Comparer, Driver, Ran, Recording, Rows, Said, run_cold, share
 
 archs = pytest.mark.parametrize("arch", ["llama", "qwen2", "gemma2", "mamba"])
@@ -91,8 +92,8 @@ class Typist:
         vocab = self.driver.recording.vocab
         before, after = DOCUMENTS[self.at]
         before = before if large else before[before.rfind(b"\n", 0, -12) + 1 :]
-        assert vocab.fim is not None
-        return (vocab.fim.prefix, *vocab.encode(before), vocab.fim.suffix, *vocab.encode(after), vocab.fim.middle)
+        fim = markers_of(vocab.fim)
+        return (fim.prefix, *vocab.encode(before), fim.suffix, *vocab.encode(after), fim.middle)
 
     def _ask(self) -> None:
         sent, heal = split_healing(self.typed[self.at].encode())
@@ -231,8 +232,7 @@ def test_no_more_texts_part_with_reuse_than_between_two_cold_runs(
 def test_full_cells_end_somebody_and_the_rest_is_right(open_tiny: Open, arch: str) -> None:
     backend = open_tiny(arch, n_ctx=N_CTX_FULL)
     driver = Driver(backend, n_chunk=16, n_ctx=N_CTX_FULL)
-    fim = backend.vocab.fim
-    assert fim is not None
+    fim = markers_of(backend.vocab.fim)
     prompts = [(fim.prefix, *range(20 + i, 120 + i), fim.middle) for i in range(5)]
     requests = [GenerationRequest(i, p, n_max=20) for i, p in enumerate(prompts, 1)]
     requests.append(GenerationRequest(9, (fim.prefix, *range(40, 150)), n_max=0, priority=Priority.BACKGROUND))

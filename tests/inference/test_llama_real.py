@@ -11,7 +11,7 @@ import pytest
 from inference.backend import Outcome, Row
 from inference.config import EngineConfig
 from inference.llama.model import LlamaBackend
-from inference.types import FimTokens
+from tests.support.layouts import markers_of
 
 pytestmark = pytest.mark.real_model
 TEXT = (
@@ -28,7 +28,10 @@ def backend(real_model_path: Path) -> Iterator[LlamaBackend]:
 
 def test_vocabulary(backend: LlamaBackend) -> None:
     vocab = backend.vocab
-    assert vocab.fim == FimTokens(prefix=151659, suffix=151661, middle=151660, bos=None)
+    assert markers_of(vocab.fim) == (151659, 151661, 151660) and vocab.bos is None
+    assert vocab.fim is not None and vocab.fim.family == "qwen2.5-coder"
+    header = ((151663, "<|repo_name|>"), "{repository}\n", (151664, "<|file_sep|>"), "{path}\n")
+    assert vocab.fim.header == header  # ids as published
     assert vocab.pre_type == "qwen2"
     assert vocab.n_tokens == 151936
     assert {151643, 151645, 151659, 151660, 151661, 151662, 151663, 151664} <= vocab.stop_tokens

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.llama.vocab import LlamaVocab, load_vocab
-from inference.types import FimTokens
 from tests.support import tiny_gguf
+from tests.support.layouts import markers_of
 from tests.support.tiny_gguf import CONTROL_NAMES, FIM_NAMES, bpe_vocabulary, sentencepiece_vocabulary, write_tiny
 
 quick = settings(max_examples=200, deadline=None)
@@ -91,7 +91,7 @@ def test_long_runs_do_not_overflow_the_stack(tiny_dir: Path, pre: str, run: str)
 def test_special_tokens(tiny_vocab: LlamaVocab) -> None:
     written = bpe_vocabulary()
     assert tiny_vocab.n_tokens == len(tiny_vocab.pieces) == len(written.tokens)
-    assert tiny_vocab.fim == FimTokens(written.id(FIM_NAMES[0]), written.id(FIM_NAMES[2]), written.id(FIM_NAMES[1]))
+    assert markers_of(tiny_vocab.fim) == (written.id(FIM_NAMES[0]), written.id(FIM_NAMES[2]), written.id(FIM_NAMES[1]))
     assert tiny_vocab.stop_tokens == {written.id(name) for name in (*CONTROL_NAMES, *FIM_NAMES)}
     assert all(tiny_vocab.pieces[t] == b"" for t in tiny_vocab.stop_tokens)
     assert tiny_vocab.pieces[written.id("<tool_call>")] == b"<tool_call>"
@@ -105,8 +105,8 @@ def test_no_fim_tokens(tiny_models: dict[str, Path]) -> None:
 def test_bos_only_if_the_file_asks_for_it(tiny_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = tiny_gguf.gguf.GGUFWriter
     monkeypatch.setattr(writer, "add_add_bos_token", lambda self, _: self.add_bool("tokenizer.ggml.add_bos_token", True))
-    fim = load_vocab(write_tiny(tiny_dir / "bos.gguf")).fim
-    assert fim is not None and fim.bos == bpe_vocabulary().id("<|endoftext|>")
+    bos = load_vocab(write_tiny(tiny_dir / "bos.gguf")).bos
+    assert bos == (bpe_vocabulary().id("<|endoftext|>"), "<|endoftext|>")
 
 
 def test_pieces_longer_than_the_first_buffer(tiny_dir: Path) -> None:

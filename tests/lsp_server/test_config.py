@@ -88,7 +88,7 @@ def test_the_later_source_wins(tmp_path: Path) -> None:
         ({"max_tokens": 0}, "initializationOptions: max_tokens must be a whole number, from 1 to 4096; 64 stays"),
         ({"max_tokens": 1.5}, "initializationOptions: max_tokens must be a whole number, from 1 to 4096; 64 stays"),
         ({"enabled": 1}, "initializationOptions: enabled must be true or false; true stays"),
-        ({"layout": "fim"}, 'initializationOptions: layout must be auto or anchored or psm or spm or ltr; "anchored" stays'),
+        ({"layout": "fim"}, 'initializationOptions: layout must be auto or anchored or psm or spm or ltr; "auto" stays'),
         ({"languages_off": "markdown"}, "initializationOptions: languages_off must be a list of texts; [] stays"),
         ({"exclude": [1]}, "initializationOptions: exclude must be a list of texts; the built-in list stays"),
         ({"chunk_ms": float("nan")}, "initializationOptions: chunk_ms must be a number, from 1 to 60000; 250.0 stays"),

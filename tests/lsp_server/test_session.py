@@ -388,6 +388,52 @@ async def test_silence_has_a_reason() -> None:
 
 
 @virtual
+async def test_typing_costs_only_what_is_new_in_every_healed_layout() -> None:
+    for layout, n_behind in (("anchored", 0), ("spm", 1), ("ltr", 0)):  # tokens behind the typed text, evaluated each time
+        b = Bench(LINES[:2000] + "x = ", "\n" + LINES[:500], script="zz\n", layout=layout, typed_through=False, adopt_ms=0)
+        await b.ask()
+        for key in ("total", " + ", "value", " "):
+            b.type(key)
+            await b.ask()
+            assert b.record["n_evaluated_tokens"] <= 5 + n_behind, (layout, key, b.record)
+            assert b.record["layout"] == layout
+
+
+@virtual
+async def test_a_layout_the_model_can_not_do_silences_it_until_another_is_set() -> None:
+    b = Bench("x = ", script="total\n")
+    only_psm = replace(VOCAB.fim, spm=None)
+    b.client.vocab.fim, kept = only_psm, VOCAB.fim
+    try:
+        b.completer.configure(replace(b.config, context=replace(b.config.context, layout="spm")))
+        got = await b.ask()
+        assert not got.items and "the layout spm would give nonsense" in got.reason
+        assert "the layout spm" in b.record["reason"]
+        b.completer.configure(replace(b.config, context=replace(b.config.context, layout="psm")))
+        assert b.accept(await b.ask()) == "x = total\n"
+    finally:
+        b.client.vocab.fim = kept
+
+
+@virtual
+async def test_the_model_is_told_the_path_below_the_workspace_folder() -> None:
+    fim = VOCAB.fim
+    repo, file = (VOCAB.control["<|repo_name|>"], "R"), (VOCAB.control["<|file_sep|>"], "F")
+    VOCAB.fim = replace(fim, header=(repo, "{repository}\n", file, "{path}\n"))
+    try:
+        b = Bench("x = ", script="total\n")
+        b.completer.roots = lambda: ("/",)
+        for told, wanted in ((True, b"\na.py\n"), (False, b"")):
+            b.completer.configure(replace(b.config, context=replace(b.config.context, file_header=told)))
+            b.type("zz ")  # not what was suggested
+            await b.ask()
+            tokens = b.client.requests[-1].tokens
+            assert VOCAB.text(tokens[: tokens.index(VOCAB.control["<|fim_prefix|>"])]) == wanted
+    finally:
+        VOCAB.fim = fim
+
+
+@virtual
 async def test_crlf_and_tabs_are_the_documents_own() -> None:
     b = Bench("if x:\r\n\t", "\r\nend\r\n", script="a = 1\n\tb = 2\n\nother")
     assert b.accept(await b.ask(invoked=True)) == "if x:\r\n\ta = 1\r\n\tb = 2\r\n\r\nother\r\nend\r\n"
@@ -418,13 +464,16 @@ async def test_closing_leaves_nothing_running() -> None:
         ),
         min_size=3,
         max_size=30,
-    )
+    ),
+    st.sampled_from(["auto", "auto", "spm", "ltr", "psm"]),
 )
-def test_any_interleaving_offers_what_its_first_request_would_have_been_offered(plan: list[tuple[str, Any]]) -> None:
+def test_any_interleaving_offers_what_its_first_request_would_have_been_offered(
+    plan: list[tuple[str, Any]], layout: str
+) -> None:
     """Adopted and typed-through texts are the uninterrupted generation of the request that began them, less what was typed."""
 
     async def scenario() -> None:
-        b = Bench("def foo(item):\n    x = ", "\n" + LINES[:500], reply_deadline_ms=0)
+        b = Bench("def foo(item):\n    x = ", "\n" + LINES[:500], reply_deadline_ms=0, layout=layout)
         begun: list[tuple[str, Any]] = []
         tasks: list[asyncio.Task[Completion]] = []
 

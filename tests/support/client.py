@@ -10,6 +10,7 @@ import asyncio
 import functools
 import json
 import os
+import socket
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from itertools import count
@@ -55,14 +56,14 @@ class Client:
 
     def __init__(
         self,
-        server: Server,
+        server: Server | None,
         aclose: Callable[[], Coroutine[None, None, None]] | None = None,
         *,
         configuration: object = (None,),
         agrees_to_progress: bool = True,
         first_id: int = 1,
     ) -> None:
-        self.server = server
+        self._server = server
         self.messages: list[Json] = []
         self.answers: Counter[int | str] = Counter()
         self.stray = b""
@@ -76,11 +77,12 @@ class Client:
         self._news = asyncio.Condition()
 
     async def __aenter__(self) -> Client:
+        assert self._server is not None
         server_in, self._to_server = os.pipe()
         from_server, server_out = os.pipe()
         pipes = Pipes(os.fdopen(server_in, "rb"), os.fdopen(server_out, "wb", buffering=0))
         self._pipes = pipes
-        self.serving = asyncio.ensure_future(serve(self.server.protocol, pipes, self._aclose))
+        self.serving = asyncio.ensure_future(serve(self._server.protocol, pipes, self._aclose))
         self._reader = asyncio.StreamReader(limit=2**24)
         await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(from_server, "rb")
@@ -221,6 +223,13 @@ class Client:
     async def command(self, name: str, *arguments: object) -> Json:
         return await self.request("workspace/executeCommand", {"command": name, "arguments": list(arguments)})
 
+    def ask_plain(self, uri: str, line: int, character: int, **context: object) -> int | str:
+        params = {"textDocument": {"uri": uri}, "position": position(line, character), "context": context or None}
+        return self.ask("textDocument/completion", params)
+
+    async def plain(self, uri: str, line: int, character: int, **context: object) -> Json:
+        return await self.answer(self.ask_plain(uri, line, character, **context))
+
     def cancel(self, msg_id: int | str) -> None:
         self.notify("$/cancelRequest", {"id": msg_id})
 
@@ -230,6 +239,45 @@ class Client:
         self.notify("exit")
         self.exit_code = await asyncio.shield(self.serving)
         return self.exit_code
+
+
+class TcpClient(Client):
+    """The same over a connection to a server that listens. `ended`: it has closed the connection."""
+
+    def __init__(self, host: str, port: int, **options: Any) -> None:
+        super().__init__(None, **options)
+        self._where = (host, port)
+
+    async def __aenter__(self) -> TcpClient:
+        self._socket = socket.create_connection(self._where)
+        self._socket.setblocking(False)
+        self._reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=2**24)
+        self._reading = asyncio.ensure_future(self._read())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.transport.abort()
+        self._reading.cancel()
+        await asyncio.wait({self._reading})
+
+    def send_bytes(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    def hang_up(self) -> None:
+        """Say that no more will come; the other direction stays open."""
+        self._writer.write_eof()
+
+    async def ended(self) -> None:
+        await asyncio.wait({self._reading})
+        error = self._reading.exception()
+        if error is not None and not isinstance(error, ConnectionError):
+            raise error
+
+    async def shutdown(self) -> int:
+        await self.request("shutdown")
+        self.notify("exit")
+        await self.ended()
+        return 0
 
 
 def inline_params(uri: str, line: int, character: int, invoked: bool = False, selected: Json | None = None) -> Json:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.backend import Outcome, Row
-from inference.types import FimTokens
+from inference.backend import Outcome, Row, Vocab
+from inference.types import Marker
+from tests.support.layouts import both_ways
 
 CONTROL = ("<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>", "<|repo_name|>",
            "<|file_sep|>", "<|im_end|>")  # fmt: skip
@@ -43,11 +45,9 @@ class FakeVocab:
         self.n_tokens = len(self.pieces)
         self.stop_tokens = frozenset(self.control.values())
         self.eos = self.control["<|endoftext|>"]
-        self.fim = FimTokens(
-            prefix=self.control["<|fim_prefix|>"],
-            suffix=self.control["<|fim_suffix|>"],
-            middle=self.control["<|fim_middle|>"],
-        )
+        self.fim = both_ways(*(self.control[f"<|fim_{part}|>"] for part in ("prefix", "suffix", "middle")))
+        self.why_no_fim = ""
+        self.bos: Marker | None = None
         self.n_encoded_bytes = 0
 
     def encode(self, text: bytes) -> tuple[int, ...]:
@@ -74,13 +74,22 @@ class FakeVocab:
         return b"".join(self.pieces[t] for t in tokens)
 
 
+class Speaks(Vocab, Protocol):
+    """A vocabulary that a scripted model can have."""
+
+    eos: int
+
+    def encode_special(self, text: str) -> tuple[int, ...]: ...
+    def text(self, tokens: Iterable[int]) -> bytes: ...
+
+
 class FakeBackend:
     """partial: whether a part of a sequence can be dropped (false: as in recurrent models)."""
 
     def __init__(
-        self, vocab: FakeVocab | None = None, *, n_ctx: int = 4096, n_batch: int = 64, n_seq_max: int = 4, partial: bool = True
+        self, vocab: Speaks | None = None, *, n_ctx: int = 4096, n_batch: int = 64, n_seq_max: int = 4, partial: bool = True
     ) -> None:
-        self.vocab = vocab or FakeVocab()
+        self.vocab: Speaks = vocab or FakeVocab()
         self.n_ctx, self.n_batch, self.n_seq_max, self.partial = n_ctx, n_batch, n_seq_max, partial
         self.cells: list[list[tuple[int, int]]] = [[] for _ in range(n_seq_max)]  # (cell id, token) by position
         self.scripts: dict[tuple[int, ...], tuple[int, ...]] = {}

@@ -56,8 +56,11 @@ def byte_characters() -> dict[int, str]:
     return {b: chr(b) for b in sorted(plain)} | {b: chr(256 + i) for i, b in enumerate(others)}
 
 
-def bpe_vocabulary(*, fim: bool = True, words: Iterable[str] = WORDS, pre: str = "qwen2") -> Vocabulary:
-    """256 bytes, each word with its beginnings as a chain of merges, a user-defined token, and control tokens at the end."""
+def bpe_vocabulary(
+    *, fim: bool = True, words: Iterable[str] = WORDS, pre: str = "qwen2", markers: Iterable[str] | None = None
+) -> Vocabulary:
+    """256 bytes, each word with its beginnings as a chain of merges, a user-defined token, and control tokens at the end:
+    `markers`, or those of the usual family."""
     spell = byte_characters()
     tokens = [spell[b] for b in range(256)]
     merges: list[str] = []
@@ -70,11 +73,11 @@ def bpe_vocabulary(*, fim: bool = True, words: Iterable[str] = WORDS, pre: str =
     types = [NORMAL] * len(tokens)
     tokens.append("<tool_call>")
     types.append(USER_DEFINED)
-    control = (*CONTROL_NAMES, *(FIM_NAMES if fim else ()))
+    control = (*CONTROL_NAMES, *(FIM_NAMES if fim else ())) if markers is None else (CONTROL_NAMES[0], *markers)
     return Vocabulary("gpt2", pre, (*tokens, *control), (*types, *[CONTROL] * len(control)), tuple(merges))
 
 
-def sentencepiece_vocabulary() -> Vocabulary:
+def sentencepiece_vocabulary(markers: Iterable[str] = ()) -> Vocabulary:
     """Byte fallback, the printable ASCII characters and words with a leading blank; add_space_prefix keeps its default (on)."""
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{b:02X}>" for b in range(256)), "▁"]
     types = [UNKNOWN, CONTROL, CONTROL, *[BYTE] * 256, NORMAL]
@@ -86,6 +89,8 @@ def sentencepiece_vocabulary() -> Vocabulary:
         if piece not in tokens:
             tokens.append(piece)
             types.append(NORMAL)
+    tokens += markers
+    types += [CONTROL] * (len(tokens) - len(types))
     scores = tuple(-float(i) for i in range(len(tokens)))
     return Vocabulary("llama", "default", tuple(tokens), tuple(types), scores=scores, eos="</s>")
 
@@ -129,13 +134,14 @@ def write_tiny(
     sliding_window: int = 16,
     vocabulary: Vocabulary | None = None,
     add_bos: bool = False,
+    name: str = "",
 ) -> Path:
     """Write a model of under 2 MB to `path` and return it. `sliding_window` counts for gemma2 only. add_bos: the file says that
     texts begin with the BOS token."""
     vocab = vocabulary or bpe_vocabulary(fim=fim)
     shape = _Shape(n_embd, n_embd // 32, 2 * n_embd, len(vocab.tokens))
     writer = gguf.GGUFWriter(path, arch)
-    writer.add_name(f"tiny-{arch}-{seed}")
+    writer.add_name(name or f"tiny-{arch}-{seed}")
     writer.add_context_length(n_ctx)
     writer.add_embedding_length(n_embd)
     writer.add_block_count(n_layer)
@@ -176,8 +182,8 @@ def _add_vocabulary(writer: gguf.GGUFWriter, vocab: Vocabulary, *, add_bos: bool
     writer.add_eos_token_id(vocab.id(vocab.eos))
     writer.add_bos_token_id(vocab.id(vocab.eos))
     writer.add_add_bos_token(add_bos)
-    if FIM_NAMES[0] in vocab.tokens:
-        for key, name in zip(("fim_pre", "fim_mid", "fim_suf", "fim_pad"), FIM_NAMES, strict=True):
+    for key, name in zip(("fim_pre", "fim_mid", "fim_suf", "fim_pad"), FIM_NAMES, strict=True):
+        if name in vocab.tokens:
             writer.add_uint32(f"tokenizer.ggml.{key}_token_id", vocab.id(name))
 
 

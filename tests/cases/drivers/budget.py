@@ -23,7 +23,7 @@ async def nearest_lines(case: Case) -> str:
             checks.check(played, case.expected)
             assert played.last.after_accept == case.text.replace("total = ", "total = sum(vs)"), "no normal response"
             prompt = scene.prompt
-            assert (prompt.tokens[0] == model.vocab.fim.bos) is bos, "BOS is lost"
+            assert (model.vocab.bos is not None and prompt.tokens[0] == model.vocab.bos[0]) is bos, "BOS is lost"
             before, after = prompt.before.splitlines(keepends=True), prompt.after.splitlines(keepends=True)
             n_before, n_after = len(before) - 1, len(after) - 1
             at, split = cursor["line"], cursor["character"]

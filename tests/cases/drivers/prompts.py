@@ -15,6 +15,7 @@ from tests.cases.drivers.registry import driver
 from tests.cases.scene import Scene
 from tests.cases.scripted import Model, RecordingClient
 from tests.support.client import span
+from tests.support.layouts import markers_of
 from tests.support.tiny_gguf import sentencepiece_vocabulary, write_tiny
 
 TINY = {
@@ -45,8 +46,8 @@ async def beginning_of_sequence(case: Case) -> str:
                 scene.open(document)
                 await scene.ask(**cursor)
                 prompt, engine = scene.prompt, scene.engine
-                assert engine is not None and engine.vocab.fim is not None
-                assert engine.vocab.fim.bos is not None and prompt.tokens[0] == engine.vocab.fim.bos, "BOS is missing"
+                assert engine is not None
+                assert engine.vocab.bos is not None and prompt.tokens[0] == engine.vocab.bos[0], "BOS is missing"
                 assert (prompt.before, prompt.after) == (before, after), f"{prompt}"
         blanks = load_vocab(write_tiny(Path(folder) / "blanks.gguf", vocabulary=sentencepiece_vocabulary()))
         for text in (before, after, after.strip()):
@@ -99,6 +100,7 @@ async def markers_in_the_text(case: Case) -> str:
                     encode = engine.vocab.encode
                     prefix, after = encode(prompt.prefix.encode()), encode(prompt.after.encode())
                     fresh = (*prefix, *after, *encode(prompt.typed.encode()))
-                    assert tuple(t for t in prompt.tokens if t not in engine.vocab.stop_tokens) == fresh, "not the fresh ids"
+                    body = prompt.tokens[prompt.tokens.index(markers_of(engine.vocab.fim).prefix) :]
+                    assert tuple(t for t in body if t not in engine.vocab.stop_tokens) == fresh, "not the fresh ids"
             cursor = case.input["document"]["cursor"]
     return "markers in the text are text"
