@@ -67,6 +67,10 @@ class Probe:
     def model_name(self) -> str:
         return self._client.model_name
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return self._client.notices
+
     def next_id(self) -> int:
         return self._client.next_id()
 
