@@ -2,8 +2,17 @@
 PYTHON ?= python3
 MODEL := qwen2.5-coder-0.5b
 BIN := .venv/bin
+# Where a built wheel of the engine comes from: a directory, the address of an index, or `pip` (pip's own configuration leads
+# to one). Empty: it is built from source, unless pip finds a wheel anyway.
+ENGINE_WHEELS ?=
+ifneq ($(filter-out pip,$(ENGINE_WHEELS)),)
+FROM_WHEELS := --prefer-binary $(if $(findstring ://,$(ENGINE_WHEELS)),--extra-index-url,--find-links) '$(ENGINE_WHEELS)'
+endif
+HAS_COMPILER := { command -v $${CC:-cc} && command -v $${CXX:-c++}; } >/dev/null
+# Without a compiler pip is to say that it found no wheel, instead of what CMake says after minutes.
+ONLY_WHEELS := $$($(HAS_COMPILER) || echo --only-binary llama-cpp-python)
 
-.PHONY: setup demo test bench clean
+.PHONY: setup demo test soak bench clean
 .DELETE_ON_ERROR:
 
 setup: .venv/ready
@@ -11,11 +20,11 @@ setup: .venv/ready
 
 .venv/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "midfill needs Python 3.11 or newer; name one with: make PYTHON=python3.12"; exit 1; }
-	@command -v cc >/dev/null && command -v c++ >/dev/null || { echo "The engine (llama.cpp) is built from source and needs a C and a C++ compiler. Debian and Ubuntu: apt install build-essential; Fedora: dnf install gcc-c++; macOS: xcode-select --install"; exit 1; }
-	@echo "Setting up .venv; the first time the engine is built from source, which takes 6 to 10 minutes on two cores."
+	@test -n '$(ENGINE_WHEELS)' || $(HAS_COMPILER) || { echo "The engine (llama.cpp) is built from source and needs a C and a C++ compiler. Debian and Ubuntu: apt install build-essential; Fedora: dnf install gcc-c++; Arch: pacman -S base-devel; Alpine: apk add build-base; macOS: xcode-select --install. Or take a built wheel of llama-cpp-python: make setup ENGINE_WHEELS=DIRECTORY, or the address of an index, or pip where pip's configuration leads to one."; exit 1; }
+	@echo "Setting up .venv$(if $(ENGINE_WHEELS),,; the first time the engine is built from source, which takes 6 to 10 minutes on two cores)."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=24.2"
-	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check $(FROM_WHEELS) $(ONLY_WHEELS) --editable ".[dev]"
 	@touch $@
 
 demo: setup
@@ -23,6 +32,10 @@ demo: setup
 
 test: setup
 	@$(BIN)/python -m tests.all
+
+# The engine is killed a hundred times during completions; nothing may be lost, and nothing may be left.
+soak: setup
+	MIDFILL_TEST_KILLS=100 $(BIN)/python -m pytest tests/e2e/test_shared_engine.py -k kill_9
 
 bench: setup
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"

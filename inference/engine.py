@@ -1,8 +1,8 @@
 """The engine: one owner thread, one explicit loop over one backend.
 
-`step()` = take commands, admit, advance over what is resident, schedule, decode, accept. Everything mutable belongs to the
-thread that steps; other threads only `submit` and `cancel`, and may ask `n_reusable` and `counters`. Events leave through
-each request's sink, on the owner thread.
+`step()` = take commands, admit, advance over what is resident, schedule, decode, accept, settle. Everything mutable belongs to
+the thread that steps; other threads only `submit` and `cancel`, and may ask `n_reusable`, `counters` and `stats`. Events leave
+through each request's sink, on the owner thread.
 """
 
 from __future__ import annotations
@@ -10,25 +10,30 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.admission import Admission
 from inference.backend import Backend, Outcome, Row
+from inference.costs import CostTable
 from inference.healing import HealingIndex
 from inference.inbox import Inbox
 from inference.kv_cache import KvCache
 from inference.run import Run, Sink
-from inference.scheduler import schedule
-from inference.sequence import Sequence, n_common
-from inference.types import Costs, Counters, FinishReason, GenerationRequest, Priority
+from inference.scheduler import PATIENCE_MS, Scheduler
+from inference.tally import Tally
+from inference.types import ClaimKind, Costs, Counters, EngineStats, FinishReason, GenerationRequest, Priority
 
 logger = logging.getLogger(__name__)
 
 
 class Engine:
-    """n_ctx: longest sequence in tokens. costs: measured on this machine; sizes the prefill chunks."""
+    """n_ctx: longest sequence in tokens. costs: of this machine, for those who ask.
+
+    table: what steps of this machine cost; None: what `costs` say. n_stowed, stow_bytes: sequences kept in RAM. on_end: is told
+    the table when `run_forever` ends.
+    """
 
     def __init__(
         self,
@@ -37,24 +42,37 @@ class Engine:
         n_ctx: int,
         n_sequences: int,
         costs: Costs,
+        table: CostTable | None = None,
         chunk_ms: float = 250.0,
         background_rows: int = 32,
+        n_stowed: int = 0,
+        stow_bytes: int = 0,
         clock: Callable[[], float] = time.monotonic,
+        on_end: Callable[[CostTable], None] = lambda table: None,
     ) -> None:
         self._backend = backend
         self._vocab = backend.vocab
         self._healing = HealingIndex(self._vocab.pieces, self._vocab.stop_tokens)
         self.n_ctx = min(n_ctx, backend.n_ctx)
         self.costs = costs
-        self.kv = KvCache(backend, n_sequences + 1)  # one more for the background's
-        per_token = max(costs.prefill_ms_per_token, 1e-3)
-        self._n_chunk = max(8, min(backend.n_batch, int(chunk_ms / per_token)))
-        self._n_background = max(1, min(backend.n_batch, max(background_rows, int(20.0 / per_token))))
+        self.table = CostTable(costs) if table is None else table
+        # one sequence more for the background's
+        self.kv = KvCache(backend, n_sequences + 1, n_stowed=n_stowed, stow_bytes=stow_bytes)
+        self._scheduler = Scheduler(
+            self.table,
+            n_batch=backend.n_batch,
+            chunk_ms=chunk_ms,
+            background_rows=background_rows,
+            can_abort=backend.can_abort,
+        )
         self._clock = clock
+        self._on_end = on_end
         self._runs: list[Run] = []
-        self._counters = Counters()
+        self._tally = Tally()
+        self._admission = Admission(self.kv, self._tally, clock)
+        self._typed_at = float("-inf")
         self._failed = ""
-        self._inbox = Inbox()
+        self._inbox = Inbox(clock)
         backend.set_abort(self._inbox.is_aborted)
 
     # -- for other threads
@@ -70,15 +88,45 @@ class Engine:
         self._inbox.cancel(request_id)
 
     def n_reusable(self, tokens: tuple[int, ...]) -> int:
-        """Longest resident prefix of tokens; from another thread it may be off by what the running step changes."""
-        return max(n_common(list(s.tokens), tokens) for s in self.kv.sequences)
+        """Longest prefix of tokens that is resident or stowed; from another thread off by what the running step changes."""
+        return self.kv.n_known(tokens)
 
     def counters(self) -> Counters:
-        return self._counters
+        return self._tally.counters
+
+    def stats(self) -> EngineStats:
+        """What is held and was done; cheap."""
+        runs, sequences, stowed = list(self._runs), self.kv.sequences, self.kv.stowage.all
+        running = [run.priority for run in runs if run.sequence is not None]
+        waiting = [run.priority for run in runs if run.sequence is None] + self._inbox.priorities()
+        return EngineStats(
+            waiting=tuple(waiting.count(p) for p in Priority),
+            running=tuple(running.count(p) for p in Priority),
+            n_resident=sum(bool(s.tokens) for s in sequences),
+            n_resident_tokens=sum(len(s.tokens) for s in sequences),
+            n_used_cells=self.kv.n_used(),
+            n_cells=self._backend.n_ctx,
+            n_stowed=len(stowed),
+            n_stowed_tokens=sum(len(s.tokens) for s in stowed),
+            stowed_bytes=sum(s.n_bytes for s in stowed),
+            stow_limit_bytes=self.kv.stowage.max_bytes,
+            counters=self._tally.counters,
+            claims=self._tally.claims,
+            n_stows=self.kv.n_stows,
+            n_restores=self.kv.n_restores,
+            n_evictions=self.kv.n_evictions,
+            n_set_aside=self._tally.n_set_aside,
+            n_aborted_steps=self._tally.n_aborted_steps,
+        )
 
     def close(self) -> None:
         """No more steps; everything unfinished is answered CANCELLED by the owner thread."""
         self._inbox.close()
+
+    @property
+    def why_failed(self) -> str:
+        """Why every request is answered with an error from now on, or ""."""
+        return self._failed
 
     @property
     def is_idle(self) -> bool:
@@ -102,27 +150,35 @@ class Engine:
                 self._inbox.wait()
         self._end_all(FinishReason.CANCELLED)
         self._backend.close()
+        self._on_end(self.table)
 
     def step(self) -> bool:
         """One step of the loop; false if nothing is left to do until something arrives."""
         self._take_commands()
-        self._admit()
+        self._admission.admit(self._runs)
         started = self._clock()
         for run in self._runs:
             self._advance(run, started)
         self._drop_finished()
         ready = [run for run in self._runs if run.sequence is not None]
-        plan = schedule(ready, self._n_chunk, self._n_background, self._backend.n_batch)
-        if not plan:
-            return bool(self._runs)  # they waited for a sequence that is free now
-        self._decode([(ready[i], n) for i, n in plan], started)
-        self._drop_finished()
-        return True
+        plan = self._scheduler.plan(ready, (started - self._typed_at) * 1000)
+        for run in ready:
+            run.n_waited += 1
+        if plan:
+            self._decode([(ready[i], n) for i, n in plan], started)
+            self._drop_finished()
+        settled = False
+        if not any(run.priority.is_foreground and not run.has_byte for run in self._runs) and self._inbox.is_empty:
+            settled = self.kv.settle()
+        # those that are left without a plan waited for a sequence, which is free now
+        return bool(plan or self._runs or settled)
 
     def _take_commands(self) -> None:
         arrived, cancelled = self._inbox.take()
         self._runs.extend(arrived)
         now = self._clock()
+        if any(run.priority is Priority.TYPING for run in arrived):
+            self._typed_at = now
         for run in self._runs:
             if run.request_id in cancelled:
                 run.end(FinishReason.CANCELLED, now)
@@ -133,28 +189,6 @@ class Engine:
             elif run.n_prompt >= self.n_ctx:
                 run.end(FinishReason.ERROR, now, f"the prompt has {run.n_prompt} tokens, the context only {self.n_ctx}")
         self._drop_finished()
-
-    def _admit(self) -> None:
-        for run in sorted(self._runs, key=lambda r: r.priority):
-            if run.sequence is not None:
-                continue
-            is_background = run.priority is Priority.BACKGROUND
-            claimed = self.kv.claim(run.request.tokens, run.request_id, background=is_background)
-            if claimed is None and run.priority is Priority.TYPING:
-                claimed = self._preempt(run)
-            if claimed is None:
-                continue  # waits for a sequence
-            run.sequence, run.pos = claimed
-            run.n_reused = min(run.pos, run.n_prompt)
-
-    def _preempt(self, run: Run) -> tuple[Sequence, int] | None:
-        """A typing request takes the sequence of a background one, which ends."""
-        victim = next((r for r in self._runs if r.priority is Priority.BACKGROUND and r.sequence is not None), None)
-        if victim is None:
-            return None
-        victim.end(FinishReason.CANCELLED, self._clock())
-        self._release(victim)
-        return self.kv.claim(run.request.tokens, run.request_id)
 
     def _advance(self, run: Run, now: float) -> None:
         """Go on over tokens that are resident already, and choose from kept logits, without the model."""
@@ -169,8 +203,7 @@ class Engine:
                 continue
             logits = sequence.logits.get(run.pos - 1)
             if logits is None:
-                run.pos -= 1  # the last token again, for its logits
-                run.n_reused = min(run.n_reused, run.pos)
+                run.place(sequence, run.pos - 1)  # the last token again, for its logits
                 return
             self._choose(run, logits, now)
 
@@ -183,24 +216,28 @@ class Engine:
         rows: list[Row] = []
         for run, n in batch:
             assert run.sequence is not None
-            kept = self.kv.truncate(run.sequence, run.pos)
-            if kept < run.pos:  # this model can't drop a part: everything is evaluated anew
-                run.pos, run.n_reused = 0, 0
-            end = run.pos + n
-            rows += [
-                Row(run.sequence.seq, p, run.path[p], wants_logits=p == len(run.path) - 1) for p in range(run.pos, end)
-            ]
-        self._inbox.begin_step([(run, run.pos + n) for run, n in batch])
+            if self.kv.truncate(run.sequence, run.pos) < run.pos:
+                run.place(run.sequence, 0)  # this model can't drop a part: everything is evaluated anew
+                self._tally.claimed(ClaimKind.CUT)
+            end, last = run.pos + n, len(run.path) - 1
+            rows += [Row(run.sequence.seq, p, run.path[p], wants_logits=p == last) for p in range(run.pos, end)]
+        # one row is the least that can be done; it is not ended for a keystroke
+        yields = len(rows) > 1
+        self._inbox.begin_step([(run, run.pos + n) for run, n in batch], self.table.cost(len(rows)), PATIENCE_MS, yields)
+        began = self._clock()
         outcome = self._backend.decode(rows)
         self._inbox.end_step()
         if outcome in (Outcome.OK, Outcome.ABORTED):
-            self._count(batch)
+            self._tally.decoded(batch)
         if outcome is Outcome.OK:
+            self.table.observe(len(rows), (self._clock() - began) * 1000)
             self._accept(batch, started)
         elif outcome is Outcome.ABORTED:
-            logger.debug("a step of %d rows was aborted", len(rows))
+            self._tally.n_aborted_steps += 1
+            for run, n in batch:
+                run.was_ended(n)
         elif outcome is Outcome.NO_ROOM:
-            self._make_room(batch)
+            self._admission.make_room(len(rows), self._runs)
         elif outcome is Outcome.REFUSED:
             self._isolate(batch, started)
         else:
@@ -212,54 +249,25 @@ class Engine:
         self._end_all(FinishReason.ERROR, why)
         self.kv.forget_all()
 
-    def _count(self, batch: list[tuple[Run, int]]) -> None:
-        add = dict.fromkeys(("prompt", "healing", "generated", "background"), 0)
-        for run, n in batch:
-            for position in range(run.pos, run.pos + n):
-                add[run.role(position)] += 1
-        old = self._counters
-        self._counters = replace(
-            old,
-            n_steps=old.n_steps + 1,
-            prompt=old.prompt + add["prompt"],
-            healing=old.healing + add["healing"],
-            generated=old.generated + add["generated"],
-            background=old.background + add["background"],
-        )
-
     def _accept(self, batch: list[tuple[Run, int]], started: float) -> None:
         row = -1
         for run, n in batch:
             assert run.sequence is not None
             row += n
             self.kv.stored(run.sequence, run.path[run.pos : run.pos + n])
-            prefill = run.in_prefill
-            run.n_evaluated += max(0, min(run.pos + n, run.n_prompt) - run.pos)
-            run.pos += n
-            run.n_steps += 1
             now = self._clock()
-            if prefill:
-                run.prefill_ms += (now - started) * 1000
-            else:
-                run.decode_ms += (now - started) * 1000
+            run.rode(n, (now - started) * 1000)
             if run.pos == len(run.path):
                 logits = self._backend.logits(row)
                 self.kv.keep_logits(run.sequence, logits)
                 self._choose(run, logits, now)
 
-    def _make_room(self, batch: list[tuple[Run, int]]) -> None:
-        """The cells are full: an idle sequence goes, then the background; then the largest of the batch ends."""
-        if self.kv.evict():
-            return
-        victims = [r for r in self._runs if r.priority is Priority.BACKGROUND and r.sequence is not None]
-        victim = victims[0] if victims else max((run for run, _ in batch), key=lambda r: r.pos)
-        victim.end(FinishReason.CANCELLED if victims else FinishReason.CONTEXT, self._clock())
-
     def _isolate(self, batch: list[tuple[Run, int]], started: float) -> None:
         """A refused batch is tried run by run, so that the bad one fails alone."""
         if len(batch) > 1:
             for single in batch:
-                if single[0].finish is None:  # one before it may have ended others: no room, or a lost context
+                # one before it may have ended others, or taken their sequence: no room, or a lost context
+                if single[0].finish is None and single[0].sequence is not None:
                     self._decode([single], started)
             return
         run, _ = batch[0]
@@ -268,15 +276,11 @@ class Engine:
         self.kv.truncate(run.sequence, 0)
 
     def _drop_finished(self) -> None:
-        for run in self._runs:
-            if run.finish is not None:
-                self._release(run)
-        self._runs = [run for run in self._runs if run.finish is None]
-
-    def _release(self, run: Run) -> None:
-        if run.sequence is not None:
-            self.kv.release(run.sequence)
-            run.sequence = None
+        finished = [run for run in self._runs if run.finish is not None]
+        if finished:
+            self._runs = [run for run in self._runs if run.finish is None]
+            for run in finished:
+                self._admission.left(run, self._runs)
 
     def _end_all(self, finish: FinishReason, error: str = "") -> None:
         arrived, _ = self._inbox.take()

@@ -1,4 +1,4 @@
-"""What this machine needs for a prompt token and for a step, and how many threads are best.
+"""What this machine needs for a prompt token, for a step and for steps of more rows, and how many threads are best.
 
 Owns the measurement, its key and its file. Refuses to fail over the file: unreadable, corrupt or unwritable means measured
 anew. The thread count is measured because threads spin while they wait: as many as cores halve the speed on a busy machine.
@@ -17,7 +17,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -36,9 +36,12 @@ class Tunable(Backend, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
+    """rows: (number of rows, ms of one step of so many), ascending."""
+
     n_threads: int
     prefill_ms_per_token: float
     step_ms: float
+    rows: tuple[tuple[int, float], ...] = ()
 
     @property
     def costs(self) -> Costs:
@@ -61,13 +64,15 @@ def measure(
     backend: Tunable,
     candidates: Sequence[int],
     *,
+    chunk_ms: float = 250.0,
     budget_s: float = 2.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Measured:
-    """Try thread counts, leave the best one set and the cache's sequence 0 empty.
+    """Try thread counts, leave the best one set and the cache's sequence 0 empty; then time steps of more and more rows.
 
     A prefill chunk of 32 rows and the median of 5 steps for each, in the order given; within 5 % the fewer threads win. No
-    further candidate is tried once budget_s has passed. The cache must be empty. Raises EngineError if the model can't be run.
+    further candidate is tried once budget_s has passed, and the rows get as much again. chunk_ms: aimed length of a prefill
+    chunk, whose number of rows is timed too. The cache must be empty. Raises EngineError if the model can't be run.
     """
     if not candidates:
         raise ValueError("no thread counts to try")
@@ -80,11 +85,37 @@ def measure(
             break
         backend.set_threads(n_threads)
         tried.append(_measure_one(backend, n_threads, clock))
-    backend.truncate(0, 0)
     fastest = min(m.step_ms for m in tried)
     best = min((m for m in tried if m.step_ms <= fastest * (1 + _TIE)), key=lambda m: m.n_threads)
     backend.set_threads(best.n_threads)
-    return best
+    rows = _measure_rows(backend, best, chunk_ms, budget_s, clock)
+    backend.truncate(0, 0)
+    return replace(best, rows=rows)
+
+
+def _measure_rows(
+    backend: Tunable, best: Measured, chunk_ms: float, budget_s: float, clock: Callable[[], float]
+) -> tuple[tuple[int, float], ...]:
+    """Powers of two up to a background chunk's and a prefill chunk's rows, and the latter; each the median of up to three."""
+    chunk = max(8, min(backend.n_batch, int(chunk_ms / max(best.prefill_ms_per_token, 1e-3))))
+    most = min(max(_N_PREFILL, chunk), backend.n_batch)
+    counts = sorted({chunk, *(2**k for k in range(1, most.bit_length()))})
+    rows = [(1, best.step_ms)]
+    backend.truncate(0, 0)
+    _decode(backend, 0, 1)
+    started = clock()
+    for n in counts:
+        times: list[float] = []
+        while len(times) < 3 and (not times or clock() - started < budget_s / 2):
+            backend.truncate(0, 0)
+            began = clock()
+            _decode(backend, 0, n)
+            times.append((clock() - began) * 1000)
+        rows.append((n, statistics.median(times)))
+        if clock() - started > budget_s:
+            _log.info("steps of more than %d rows are too slow to be timed now", n)
+            break
+    return tuple(rows)
 
 
 def _measure_one(backend: Tunable, n_threads: int, clock: Callable[[], float]) -> Measured:
@@ -149,7 +180,7 @@ def load_measured(cache_dir: Path, key: MachineKey) -> Measured | None:
         return None
     measured = _parsed(kept, key)
     if measured is None:
-        _log.warning("the kept measurement %s is damaged; measuring anew", path)
+        _log.warning("the kept measurement %s is damaged, or of an older version; measuring anew", path)
     return measured
 
 
@@ -158,11 +189,25 @@ def _parsed(kept: object, key: MachineKey) -> Measured | None:
         return None
     values = kept["measured"]
     n_threads, prefill, step = (values.get(name) for name in ("n_threads", "prefill_ms_per_token", "step_ms"))
-    if not isinstance(n_threads, int) or isinstance(n_threads, bool) or not 1 <= n_threads <= 4096:
+    if not (_is_count(n_threads) and n_threads <= 4096 and _is_time(prefill) and _is_time(step)):
         return None
-    if not all(isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) and v > 0 for v in (prefill, step)):
+    rows = values.get("rows")
+    if not isinstance(rows, list) or not rows:
         return None
-    return Measured(n_threads, float(prefill), float(step))
+    table: dict[int, float] = {}
+    for row in rows:
+        if not (isinstance(row, list) and len(row) == 2 and _is_count(row[0]) and _is_time(row[1])):
+            return None
+        table[row[0]] = float(row[1])
+    return Measured(n_threads, float(prefill), float(step), tuple(sorted(table.items())))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 1 << 20
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
 def save_measured(cache_dir: Path, key: MachineKey, measured: Measured) -> None:

@@ -30,11 +30,15 @@ class Run:
         self.pos = 0
         self.sequence: Sequence | None = None
         self.finish: FinishReason | None = None
+        self.n_waited = 0  # steps of others since it last rode in one
+        self.row_limit = 0  # most rows of its chunk, since a keystroke ended one; 0: no limit
+        self.lacks_room = False  # set aside because the cells were full: it waits for somebody to end
         self.n_reused = 0
         self.n_evaluated = 0
         self.n_healing = 0
         self.n_generated = 0
         self.n_steps = 0
+        self.n_rows = 0
         self.prefill_ms = 0.0
         self.decode_ms = 0.0
         self._rest = request.heal
@@ -61,12 +65,42 @@ class Run:
         return len(self.path) - self.pos
 
     @property
+    def has_byte(self) -> bool:
+        """Something beyond the cursor was said already."""
+        return self._first_byte_ms is not None
+
+    @property
     def in_prefill(self) -> bool:
         return self.pos < self.n_prompt
 
+    def place(self, sequence: Sequence | None, n: int) -> None:
+        """The first n tokens of the path are resident, in `sequence`. What was evaluated before and is lost doesn't count."""
+        self.sequence, self.pos = sequence, n
+        in_prompt = min(n, self.n_prompt)
+        self.n_evaluated = min(self.n_evaluated, in_prompt)
+        self.n_reused = in_prompt - self.n_evaluated
+
+    def rode(self, n: int, ms: float) -> None:
+        """A step of ms with n of its rows is done."""
+        if self.in_prefill:
+            self.prefill_ms += ms
+        else:
+            self.decode_ms += ms
+        self.n_evaluated += max(0, min(self.pos + n, self.n_prompt) - self.pos)
+        self.pos += n
+        self.n_steps += 1
+        self.n_rows += n
+        self.n_waited = 0
+        self.row_limit = 0 if n < self.row_limit else 2 * self.row_limit
+
+    def was_ended(self, n: int) -> None:
+        """A step with n of its rows was ended for somebody else: the next one is shorter."""
+        self.n_rows += n
+        self.row_limit = max(1, n // 2)
+
     def role(self, position: int) -> str:
         """What the token at `position` of the path counts as: background, prompt, healing or generated."""
-        if self.priority is Priority.BACKGROUND:
+        if not self.priority.is_foreground:
             return "background"
         if position < self.n_prompt:
             return "prompt"
@@ -127,6 +161,7 @@ class Run:
             n_healing=self.n_healing,
             n_generated=self.n_generated,
             n_steps=self.n_steps,
+            n_rows=self.n_rows,
             queue_ms=max(0.0, total - self.prefill_ms - self.decode_ms),
             prefill_ms=self.prefill_ms,
             decode_ms=self.decode_ms,

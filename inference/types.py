@@ -10,10 +10,17 @@ from enum import IntEnum, StrEnum
 
 
 class Priority(IntEnum):
-    """Smaller runs first. A background row never rides in a step while a typing request is unfinished."""
+    """Smaller runs first. What ranks below rides in no step of a request in front that has no byte yet (`scheduler`)."""
 
-    TYPING = 0
-    BACKGROUND = 1
+    TYPING = 0  # an automatic request: somebody types
+    INVOKED = 1  # somebody asked for a completion and waits
+    PREFETCH = 2  # prepared for what probably comes next
+    BACKGROUND = 3
+
+    @property
+    def is_foreground(self) -> bool:
+        """Somebody waits for it."""
+        return self <= Priority.INVOKED
 
 
 class FinishReason(StrEnum):
@@ -22,6 +29,7 @@ class FinishReason(StrEnum):
     RESIDENT = "resident"  # a prefill-only request (n_max = 0) whose prompt is now in the cache in full
     CONTEXT = "context"  # the context window is full
     CANCELLED = "cancelled"
+    DEADLINE = "deadline"  # its time is up; never said by the engine itself, but by what serves it to other processes
     ERROR = "error"
 
 
@@ -59,8 +67,9 @@ class GenerationStats:
 
     n_prompt = n_reused + n_evaluated (the last only in full once the prompt is resident). n_healing counts tokens chosen
     under the byte constraint, n_generated tokens that reach beyond the cursor (the last healing token may be both).
-    n_steps: model steps the request rode in. Times in ms, disjoint: queue (waiting, or admitted but in no step), prefill,
-    decode. first_byte_ms: submission to the first byte beyond the cursor.
+    n_steps: model steps the request rode in. n_rows: token positions put through the model for it, those of steps that were
+    ended and of what was lost again included; the sum over all requests is that of `Counters`. Times in ms, disjoint: queue
+    (waiting, or admitted but in no step), prefill, decode. first_byte_ms: submission to the first byte beyond the cursor.
     """
 
     n_prompt: int = 0
@@ -69,6 +78,7 @@ class GenerationStats:
     n_healing: int = 0
     n_generated: int = 0
     n_steps: int = 0
+    n_rows: int = 0
     queue_ms: float = 0.0
     prefill_ms: float = 0.0
     decode_ms: float = 0.0
@@ -98,11 +108,53 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineStats:
+    """What the engine holds and has done, at one moment; figures that belong together may be a step apart.
+
+    waiting, running: requests without and with a sequence, by priority (index = `Priority`). Resident sequences occupy
+    n_used_cells of n_cells (one a token, shared ones counted once); stowed ones are kept in RAM. claims: how sequences were
+    found for requests, by `ClaimKind`, with the reason where nothing was reused.
+    """
+
+    waiting: tuple[int, ...]
+    running: tuple[int, ...]
+    n_resident: int
+    n_resident_tokens: int
+    n_used_cells: int
+    n_cells: int
+    n_stowed: int
+    n_stowed_tokens: int
+    stowed_bytes: int
+    stow_limit_bytes: int
+    counters: Counters
+    claims: tuple[tuple[str, int], ...]
+    n_stows: int
+    n_restores: int
+    n_evictions: int
+    n_set_aside: int
+    n_aborted_steps: int
+
+
+class ClaimKind(StrEnum):
+    """Where a request's prompt was found. The last five: nothing was reused, and why."""
+
+    RESIDENT = "resident"  # in a sequence of the cache, which the request goes on in
+    SHARED = "shared"  # the beginning of another sequence, by copy
+    RESTORED = "restored"  # in RAM, and put back into the cache
+    NEW = "new"  # nothing known begins like it
+    SHORT = "short"  # what is known of it is too little to be worth a copy
+    REFUSED = "refused"  # it was in RAM, but the model did not take it back
+    FULL = "full"  # it was in RAM, but others have the cells
+    CUT = "cut"  # it was resident, but this model can't drop the part behind it
+
+
+@dataclass(frozen=True, slots=True)
 class Costs:
-    """What this machine needs, in ms: one token of a prefill chunk, and a step of one row."""
+    """What this machine needs, in ms: one token of a prefill chunk, and a step of one row. on_cpu: no layer is on a GPU."""
 
     prefill_ms_per_token: float
     step_ms: float
+    on_cpu: bool = True
 
 
 Marker = tuple[int, str]  # a control token: its id, and its name in the vocabulary

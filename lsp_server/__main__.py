@@ -14,6 +14,10 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lsp_server.address import Address
 
 LOG_VARIABLE = "MIDFILL_LOG"
 _ROOMS = ("context", "inference", "lsp_server")
@@ -21,10 +25,12 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 # name: (module with add_parser(subparsers) and run(args) -> int, one line of help)
 _COMMANDS = {
-    "lsp": ("", "the language server, over standard input and output"),
+    "lsp": ("", "the language server, over standard input and output or TCP"),
     "complete": ("lsp_server.cli", "one completion at PATH:LINE:COLUMN"),
     "explain": ("lsp_server.cli", "the prompt for PATH:LINE:COLUMN, piece by piece"),
     "demo": ("lsp_server.cli", "complete a few files in several languages, with timings"),
+    "engine": ("lsp_server.engine_command", "the engine that all windows share: run it, see it, stop it"),
+    "doctor": ("lsp_server.doctor.command", "check the installation, the engine, the model and this machine"),
     "models": ("lsp_server.models_command", "list, pull and check models"),
 }
 
@@ -81,7 +87,7 @@ def _run(arguments: list[str]) -> int:
     parser = _parser(arguments)
     args = parser.parse_args(arguments)
     if args.command == "lsp":
-        return _serve()
+        return _serve() if args.tcp is None else _serve_tcp(args.tcp)
     module = importlib.import_module(_COMMANDS[args.command][0])
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal that can't show a character
     code: int = module.run(args)
@@ -100,7 +106,14 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
             continue
         command = subparsers.add_parser(name, help=text)
         if name == "lsp":
-            command.add_argument("--stdio", action="store_true", help="accepted: some editors append it")
+            way = command.add_mutually_exclusive_group()
+            way.add_argument("--stdio", action="store_true", help="accepted: some editors append it")
+            way.add_argument(
+                "--tcp",
+                type=_address,
+                metavar="[HOST:]PORT",
+                help="listen there instead, for several editors; without HOST on the loopback; port 0: any that is free",
+            )
             command.add_argument("--clientProcessId", help=argparse.SUPPRESS)  # `initialize` tells it, too
     if loaded:
         importlib.import_module(loaded).add_parser(subparsers)
@@ -125,6 +138,29 @@ def _serve() -> int:
         log.debug("details", exc_info=True)
         _complain(_sentence(error))
         leave(1)  # not by returning: the interpreter would wait for threads
+
+
+def _address(text: str) -> Address:
+    from lsp_server.address import parse
+
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _serve_tcp(address: Address) -> int:
+    from lsp_server.stdio import leave, run_to_exit, withdraw_stdio
+
+    withdraw_stdio()
+    try:
+        from lsp_server.app import serve_tcp
+
+        run_to_exit(serve_tcp(address))
+    except Exception as error:
+        log.debug("details", exc_info=True)
+        _complain(_sentence(error))
+        leave(1)
 
 
 def _open_missing_streams() -> None:

@@ -1,6 +1,7 @@
 """The composition root: builds the parts, joins them, and loads the model in the background. No logic of its own.
 
-`serve` is what `midfill lsp` runs; `build` is for whoever drives the server in this process (tests, benches, the command line).
+`serve` and `serve_tcp` are what `midfill lsp` runs; `build` is for whoever drives the server in this process (tests, benches,
+the command line).
 """
 
 from __future__ import annotations
@@ -14,22 +15,27 @@ from lsprotocol import types
 
 from inference.clients.base import EngineClient
 from inference.config import EngineConfig
-from inference.models.store import models_dir, resolve
-from inference.types import Counters, EngineError
-from lsp_server import stdio
+from inference.models.choice import locate
+from inference.types import Counters
+from lsp_server import stdio, tcp
 from lsp_server.__main__ import version
+from lsp_server.address import Address
 from lsp_server.completer import Completions
-from lsp_server.config import Config, Sources, default_sources, load
+from lsp_server.config import Config, ServerConfig, Sources, default_sources, load
 from lsp_server.documents import DocumentStore
+from lsp_server.engine_room import EngineRoom
+from lsp_server.engines import BySettings, Elsewhere, Here, Shared, Way
 from lsp_server.handlers import register
 from lsp_server.protocol import make_server
-from lsp_server.status import State, Status
+from lsp_server.sharing import SharedEngine
+from lsp_server.status import Status
 from lsp_server.workspace import Exclusion
 
 log = logging.getLogger(__name__)
 
+OnProgress = Callable[[float], None]
 # settings and a callback for the share loaded (0 to 1) → a client; blocking, in a thread; raises EngineError
-OpenClient = Callable[[EngineConfig, Callable[[float], None]], EngineClient]
+OpenClient = Callable[[EngineConfig, OnProgress], EngineClient]
 
 
 def cache_dir() -> Path:
@@ -38,30 +44,51 @@ def cache_dir() -> Path:
     return Path(platformdirs.user_cache_dir("midfill", appauthor=False))
 
 
-def open_local(config: EngineConfig, on_progress: Callable[[float], None]) -> EngineClient:
-    """The engine in this process."""
+def open_local(
+    config: EngineConfig,
+    on_progress: OnProgress,
+    *,
+    deadline_ms: float = ServerConfig().reply_deadline_ms,
+    on_note: Callable[[str], None] = lambda _: None,
+) -> EngineClient:
+    """The engine in this process. deadline_ms: of a reply, where the model is left open. on_note: told what was chosen, why."""
     from inference.clients.local import LocalClient
 
-    path = resolve(config.model, models_dir(config.models_dir))
-    from inference.llama.opening import open_engine  # native code: only once the file is there
+    located = locate(config, deadline_ms, cache_dir())
+    if located.note:
+        log.info("%s", located.note)
+        on_note(located.note)
+    from inference.llama.model import gpu_notice  # native code: only once the file is there
+    from inference.llama.opening import open_engine
 
-    engine, vocab = open_engine(config, path, cache_dir(), on_progress)
-    return LocalClient(engine, vocab, path.stem)
+    engine, vocab = open_engine(config, located.path, cache_dir(), on_progress)
+    notice = gpu_notice(config)
+    return LocalClient(engine, vocab, located.name, (notice,) if notice else ())
+
+
+def open_with_notes(config: Config, on_progress: OnProgress) -> tuple[EngineClient, tuple[str, ...]]:
+    """The same as `lsp_server.engines.OpenHere`."""
+    notes: list[str] = []
+    deadline_ms = config.server.reply_deadline_ms
+    client = open_local(config.engine, on_progress, deadline_ms=deadline_ms, on_note=notes.append)
+    return client, tuple(notes)
 
 
 class App:
-    def __init__(self, sources: Sources, open_client: OpenClient) -> None:
+    def __init__(self, sources: Sources, way: Way) -> None:
         config, _ = load(sources)
         self.server = make_server(version())
         self.completer = Completions(config)
         self.status = Status(self.server)
         self.exclusion = Exclusion()
+        self.completer.roots = lambda: self.exclusion.roots
+        self.completer.why_private = self.exclusion.reason
         self.store = DocumentStore(self.exclusion.reason)
-        self.completer.on_thinking = self._thinking
-        self._open_client = open_client
-        self._loading: asyncio.Task[None] | None = None
+        self.engine = EngineRoom(
+            self.server, self.completer, self.status, way, lambda: self.room.config, version()
+        )
         self.room = register(
-            self.server, self.completer, self.store, self.exclusion, self.status, sources, on_started=self._started
+            self.server, self.completer, self.store, self.exclusion, self.status, sources, on_started=self.engine.start
         )
 
     def counters(self) -> Counters:
@@ -69,55 +96,53 @@ class App:
         client = self.completer.client
         return client.counters() if client is not None else Counters()
 
-    def _started(self, config: Config) -> None:
-        self._loading = asyncio.get_running_loop().create_task(self._load(config.engine))
-
-    async def _load(self, config: EngineConfig) -> None:
-        loop = asyncio.get_running_loop()
-        message = f"loading {config.model}"
-        self.status.set(State.LOADING, message, 0)
-
-        def progress(share: float) -> None:
-            loop.call_soon_threadsafe(self.status.set, State.LOADING, message, share * 100)
-
-        try:
-            client = await asyncio.to_thread(self._open_client, config, progress)
-            self.completer.attach(client)
-        except EngineError as error:
-            self._fail(str(error))
-        except Exception as error:
-            log.debug("details", exc_info=True)
-            self._fail(f"the model could not be loaded ({type(error).__name__}); MIDFILL_LOG=debug shows more")
-        else:
-            self.status.set(State.READY, f"{client.model_name} is ready")
-
-    def _fail(self, sentence: str) -> None:
-        log.error("%s", sentence)
-        self.completer.not_ready = sentence
-        self.status.set(State.ERROR, sentence)
-        self.server.window_show_message(
-            types.ShowMessageParams(type=types.MessageType.Error, message=f"midfill: {sentence}")
-        )
-
-    def _thinking(self, is_busy: bool, reason: str) -> None:
-        if self.completer.client is None:
-            return
-        if is_busy:
-            self.status.set(State.THINKING)
-        elif self.completer.is_paused:
-            self.status.set(State.PAUSED)
-        else:
-            self.status.set(State.READY, reason=reason)
-
     async def aclose(self) -> None:
-        await self.completer.aclose()
+        await self.completer.aclose(engine=False)
+        await self.engine.aclose()
 
 
-def build(sources: Sources | None = None, open_client: OpenClient = open_local) -> App:
-    return App(default_sources() if sources is None else sources, open_client)
+def build(sources: Sources | None = None, open_client: OpenClient | None = None) -> App:
+    """open_client: opens the engine in this process; None: the way that the settings name."""
+    way = by_settings(Here(open_with_notes)) if open_client is None else Here(_without_notes(open_client))
+    return App(default_sources() if sources is None else sources, way)
+
+
+def by_settings(here: Way) -> Way:
+    return BySettings(here, Shared(cache_dir, version()), Elsewhere(cache_dir))
+
+
+def _without_notes(open_client: OpenClient) -> Callable[[Config, OnProgress], tuple[EngineClient, tuple[str, ...]]]:
+    return lambda config, on_progress: (open_client(config.engine, on_progress), ())
 
 
 async def serve(pipes: stdio.Pipes) -> int:
     """Serve one client over the pipes; returns the exit code."""
     app = build()
     return await stdio.serve(app.server.protocol, pipes, app.aclose, force=stdio.leave)
+
+
+async def serve_tcp(address: Address) -> int:
+    """Serve everybody who connects until the process is interrupted; returns the exit code. An engine in this process is one
+    for all of them."""
+    shared = SharedEngine(open_local)
+    return await tcp.serve(address, lambda: open_session(shared, way=by_settings), shared.aclose, force=stdio.leave)
+
+
+def open_session(
+    shared: SharedEngine, sources: Sources | None = None, way: Callable[[Way], Way] = lambda here: here
+) -> tcp.Session:
+    """For one connection: its own documents and settings, and its share of the engine. way: what is made of the way to the
+    engine in this process."""
+    loop = asyncio.get_running_loop()
+
+    def tell_other(names: tuple[str, ...]) -> None:
+        sentence = f"{', '.join(names)}: the engine was loaded with other values, for an earlier connection; restart the server"
+        log.warning("%s", sentence)
+        params = types.ShowMessageParams(type=types.MessageType.Warning, message=f"midfill: {sentence}")
+        loop.call_soon_threadsafe(app.server.window_show_message, params)
+
+    def open_client(config: Config, on_progress: OnProgress) -> tuple[EngineClient, tuple[str, ...]]:
+        return shared.open(config.engine, on_progress, tell_other), ()
+
+    app = App(default_sources() if sources is None else sources, way(Here(open_client, is_kept=True)))
+    return tcp.Session(app.server.protocol, app.aclose)

@@ -41,6 +41,8 @@ BOUNDS = {
     "max_tokens": Bound(1, 4096),
     "reply_deadline_ms": _MS,
     "adopt_ms": _MS,
+    "background": Bound(choices=("auto", "on", "off")),
+    "idle_ms": _MS,
     "debounce_ms": Bound(0, 10_000),
     "max_file_bytes": Bound(1024, 256 * 1024 * 1024),
     "layout": Bound(choices=("auto", "anchored", "psm", "spm", "ltr")),
@@ -50,12 +52,16 @@ BOUNDS = {
     "cold_budget_ms": _MS,
     "n_ctx": Bound(256, 1_048_576),
     "n_sequences": Bound(1, 64),
+    "n_stowed": Bound(0, 4096),
+    "stow_bytes": Bound(0, 1 << 44),
     "n_threads": Bound(0, 256),
     "n_gpu_layers": Bound(-1, 10_000),
     "prefill_ms_per_token": Bound(0, 60_000),
     "step_ms": Bound(0, 60_000),
     "chunk_ms": Bound(1, 60_000),
     "background_rows": Bound(1, 4096),
+    "linger_s": Bound(0, 86_400),
+    "unload_s": Bound(0, 2_592_000),
 }
 
 

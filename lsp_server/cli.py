@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import json
 import stat
 import sys
@@ -66,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
 async def _complete(place: str, config: Config) -> dict[str, Any]:
     from lsp_server.app import open_local
 
-    client = await asyncio.to_thread(open_local, config.engine, lambda share: None)
+    open_it = functools.partial(open_local, deadline_ms=config.server.reply_deadline_ms)
+    client = await asyncio.to_thread(open_it, config.engine, lambda share: None)
     try:
         started = time.monotonic()  # the model is there: from here on it is what a request in an editor costs
         return await complete_once(read_document(place, config), config, client, started)

@@ -5,6 +5,7 @@ Answers empty, with a reason, until `attach` brings an engine.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -15,19 +16,30 @@ from context.tokens import TokenTable
 from context.types import DocumentSnapshot, FileName
 from inference.clients.base import EngineClient
 from inference.types import EngineError
+from lsp_server.allowance import Allowance
 from lsp_server.config import Config
 from lsp_server.desk import Desk, TimedTokenizer
 from lsp_server.layouts import NO_NAME, choose_layout, file_name
 from lsp_server.planning import Planner
+from lsp_server.power import Power
 from lsp_server.session import Session
 from lsp_server.trace import Phases, Record, Trace
 from lsp_server.types import Completion, CompletionQuery
+from lsp_server.warmup import WarmUp
 
 logger = logging.getLogger(__name__)
 
 
 class Completions:
-    def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic, pool: Executor | None = None) -> None:
+    """pool: for planning; None = a thread of its own. power: tells whether the machine runs on its battery."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Callable[[], float] = time.monotonic,
+        pool: Executor | None = None,
+        power: Power | None = None,
+    ) -> None:
         self._config = config
         self._clock = clock
         self._client: EngineClient | None = None
@@ -35,21 +47,51 @@ class Completions:
         self._sessions: dict[str, Session] = {}
         self._pool = pool or ThreadPoolExecutor(1, thread_name_prefix="plan")
         self._paused_until: float | None = None
+        self._allowance = Allowance(power or Power(clock, executor=pool))
+        self._warm_up = WarmUp(
+            clock, lambda: self._desk, self._session, self._why_cold, lambda: self._is_answering, self._rest_others
+        )
+        self._n_asked = self._n_offered = 0
         self.trace = Trace()
         self.not_ready = "the model is still loading"
         self.on_thinking: Callable[[bool, str], None] = lambda busy, reason: None
+        self.on_needed: Callable[[], None] = lambda: None  # a request came while there is no engine
         self.roots: Callable[[], Sequence[str]] = lambda: ()  # paths of the workspace folders
+        self.why_private: Callable[[str], str] = lambda doc_id: ""  # why a document may not be used, or ""
 
     @property
     def client(self) -> EngineClient | None:
         return self._client
 
     def attach(self, client: EngineClient) -> None:
-        """The engine is there. EngineError: its model can't do the layout that is set; another setting may bring it in."""
+        """The engine is there, in place of the one before. EngineError: its model can't do the layout that is set; another
+        setting may bring it in."""
+        self._leave_sessions()
         self._client = client
         self._tokenizer = TimedTokenizer(client.vocab.encode, self._clock)
         self._table = TokenTable(self._tokenizer, client.vocab.pre_type)
         self._set_out()
+        self._warm_up.again()
+
+    def detach(self, why: str) -> None:
+        """There is no engine any more. What runs is ended by the client, when it is closed."""
+        self._warm_up.stop()
+        self._leave_sessions()
+        self._client, self._desk, self.not_ready = None, None, why
+
+    def refresh(self) -> None:
+        """The client works with another engine of the same model now, which may have other limits. Never raises."""
+        for session in self._sessions.values():
+            session.forget_plan()
+        with contextlib.suppress(EngineError):  # it could do the layout before
+            self._set_out()
+
+    def _leave_sessions(self) -> None:
+        """Nothing of them is good for another engine. Those that answer somebody end with their streams."""
+        sessions, self._sessions = self._sessions, {}
+        for session in sessions.values():
+            if not session.is_answering:
+                session.close()
 
     def configure(self, config: Config) -> None:
         """New settings. Never raises: a layout that this model has no way to do silences it, with the reason."""
@@ -60,7 +102,9 @@ class Completions:
             session.forget_plan()
         try:
             self._set_out()
+            self._warm_up.again()
         except EngineError as error:
+            self._warm_up.stop()
             logger.error("%s", error)
 
     def _set_out(self) -> None:
@@ -74,20 +118,26 @@ class Completions:
             self._desk, self.not_ready = None, str(error)
             raise
         planner = Planner(self._client, self._table, layout, config.context, config.server.max_tokens, self._name_of)
-        self._desk = Desk(self._client, planner, self._tokenizer, config, self._clock, self._pool)
+        self._desk = Desk(self._client, planner, self._tokenizer, config, self._clock, self._pool, self._allowance)
 
     def _name_of(self, doc_id: str) -> FileName:
         return file_name(doc_id, self.roots()) if self._config.context.file_header else NO_NAME
 
+    def _session(self, doc_id: str) -> Session:
+        return self._sessions.setdefault(doc_id, Session())
+
     def opened(self, snapshot: DocumentSnapshot) -> None:
         self.closed(snapshot.doc_id)
+        self._warm_up.opened(snapshot)
 
     def changed(self, snapshot: DocumentSnapshot, edits: tuple[Edit, ...]) -> None:
+        cursor = self._warm_up.changed(snapshot, edits)
         session = self._sessions.get(snapshot.doc_id)
         if session is not None:
-            session.changed(edits)
+            session.changed(snapshot, edits, cursor)
 
     def closed(self, doc_id: str) -> None:
+        self._warm_up.closed(doc_id)
         session = self._sessions.pop(doc_id, None)
         if session is not None:
             session.close()
@@ -99,18 +149,41 @@ class Completions:
         record.phases.lap("read")
         self.trace.add(record)
         record.reason = self._silence()
+        self._n_asked += 1
+        if self._client is None:
+            self.on_needed()
         if self._desk is None or record.reason:
             return Completion(0, (), record.reason)
-        session = self._sessions.setdefault(doc_id, Session())
-        for other in self._sessions.values():
-            if other is not session:
-                other.rest()
+        session = self._session(doc_id)
+        record.warm_up = session.ahead.note(self._clock())
+        self._warm_up.asked(query)
+        self._rest_others(doc_id)
         self.on_thinking(True, "")
+        completion = None
         try:
-            return await session.complete(query, self._desk, record)
+            completion = await session.complete(query, self._desk, record)
+            self._n_offered += bool(completion.items)
+            return completion
         finally:
-            if not any(s.is_answering for s in self._sessions.values()):
+            if not self._is_answering:
                 self.on_thinking(False, record.reason)
+            self._warm_up.answered(query, completion)
+
+    @property
+    def _is_answering(self) -> bool:
+        return any(session.is_answering for session in self._sessions.values())
+
+    def _rest_others(self, doc_id: str) -> None:
+        """One document at a time."""
+        for other_id, other in self._sessions.items():
+            if other_id != doc_id:
+                other.rest()
+
+    def _why_cold(self, snapshot: DocumentSnapshot) -> str:
+        """Why nothing is to be prepared for a document, or ""."""
+        if snapshot.language in self._config.server.languages_off:
+            return f"the setting languages_off names {snapshot.language}"
+        return self._silence() or self.why_private(snapshot.doc_id)
 
     def _silence(self) -> str:
         """Why nothing can be answered now, or ""."""
@@ -120,8 +193,13 @@ class Completions:
             return "midfill is switched off by the setting enabled"
         return "paused" if self.is_paused else ""
 
+    def counts(self) -> dict[str, int]:
+        """Requests so far, and how many of them were offered something."""
+        return {"requests": self._n_asked, "offered": self._n_offered}
+
     def accepted(self, request_id: int) -> None:
         logger.debug("the item of request %d was accepted", request_id)
+        self._warm_up.accepted()
 
     def explain(self) -> dict[str, object]:
         last = self.trace.last
@@ -129,6 +207,12 @@ class Completions:
 
     def pause(self, minutes: float | None) -> None:
         self._paused_until = self._clock() + minutes * 60 if minutes else None
+        if not minutes:
+            self._warm_up.again()
+            return
+        self._warm_up.stop()
+        for session in self._sessions.values():
+            session.ahead.stop()
 
     @property
     def is_paused(self) -> bool:
@@ -136,6 +220,7 @@ class Completions:
 
     async def aclose(self, *, engine: bool = True) -> None:
         """engine: the client's, too; false where others use it."""
+        self._warm_up.stop()
         for doc_id in list(self._sessions):
             self.closed(doc_id)
         if engine and self._client is not None:

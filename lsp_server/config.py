@@ -46,10 +46,18 @@ class ServerConfig:
     adopt_ms: int = setting(60, "How long a cancelled or replaced generation waits for a request that agrees with it.")
     debounce_ms: int = setting(0, "Wait before an automatic request reaches the model, for machines where every start costs.")
     typed_through: bool = setting(True, "Answer at once while you type what the last suggestion says.")
+    background: str = setting(
+        "auto",
+        "Prefill the next prompt in the background, so that the next key finds it warm: auto, unless the machine runs on its "
+        "battery; on, also then; off, never. Without it prompts stay as small as cold_budget_ms allows.",
+    )
+    idle_ms: int = setting(700, "How long after the last edit or request in a document its next prompt is prefilled.")
     completion: bool = setting(
         False, "Answer `textDocument/completion` too, with the same text, for clients without inline completion.", live=False
     )
-    max_file_bytes: int = setting(4 * 1024 * 1024, "Longer documents are not kept and get no completion.")
+    max_file_bytes: int = setting(
+        128 * 1024 * 1024, "Longer documents are not kept and get no completion; of others what is near the cursor counts."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,8 @@ def rooms(config: Config) -> Iterator[tuple[str, Any, Field[Any]]]:
     for room in fields(config):
         part = getattr(config, room.name)
         for one in fields(part):
-            yield room.name, part, one
+            if "doc" in one.metadata:
+                yield room.name, part, one
 
 
 def config_file(environment: Mapping[str, str] = os.environ) -> tuple[Path, bool]:
@@ -174,6 +183,8 @@ def _merge(config: Config, table: Mapping[Any, object], source: str, problems: l
             problems.append(f"{source}: {name} must be {checked.wanted}; {kept} stays")
             continue
         changed.setdefault(room, {})[name] = checked
+    if engine := changed.get("engine"):
+        engine["explicit"] = config.engine.explicit.union(engine)
     parts = {room: replace(getattr(config, room), **values) for room, values in changed.items()}
     return replace(config, **parts)
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from lsprotocol import types
 
-from context.text import Edit, Text
+from context.text import Edit, Text, encoded
 from context.types import DocumentSnapshot
 from lsp_server.documents import Change
 from lsp_server.types import Completion, CompletionQuery, Selected
@@ -40,31 +40,25 @@ def offset_of(text: Text, line: int, character: int, encoding: str, *, strict: b
             raise ValueError(f"position {line}:{character} is inside a character")
         return offset
     # One unit more than asked for, since the cut is rounded down: these bytes hold `character` units or reach the line's end.
-    head = text.slice(start, text.floor(min(end, start + (character + 1) * _MOST_BYTES[encoding])))
-    if head.isascii():
-        return min(start + character, end)
-    if encoding == "utf-32":
-        return start + len(head.decode()[:character].encode())
-    units = head.decode().encode("utf-16-le")[: 2 * character]
-    is_inside = len(units) >= 2 and 0xD8 <= units[-1] <= 0xDB  # ends with the first half of a pair
-    if is_inside and strict:
-        raise ValueError(f"position {line}:{character} is inside a character")
-    return start + len((units[:-2] if is_inside else units).decode("utf-16-le").encode())
+    # Piece by piece, so that the end of a line of megabytes is found without a copy of it.
+    at, left = start, character
+    for piece in text.pieces(start, text.floor(min(end, start + (character + 1) * _MOST_BYTES[encoding]))):
+        n_units = _n_units(piece, encoding)
+        if n_units >= left:
+            n_bytes, is_inside = _n_bytes(piece, left, encoding)
+            if is_inside and strict:
+                raise ValueError(f"position {line}:{character} is inside a character")
+            return at + n_bytes
+        at, left = at + len(piece), left - n_units
+    return at
 
 
 def position_of(text: Text, offset: int, encoding: str) -> types.Position:
     """The position of a byte offset; inside a character or a line's terminator: the place before it."""
     offset = text.floor(offset)
     line = text.line_of(offset)
-    start = text.line_start(line)
-    head = text.slice(start, min(offset, text.line_end(line)))
-    if encoding == "utf-8" or head.isascii():
-        units = len(head)
-    elif encoding == "utf-16":
-        units = len(head.decode().encode("utf-16-le")) // 2
-    else:
-        units = len(head.decode())
-    return types.Position(line=line, character=units)
+    head = text.pieces(text.line_start(line), min(offset, text.line_end(line)))
+    return types.Position(line=line, character=sum(_n_units(piece, encoding) for piece in head))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +77,7 @@ class Splice:
             raise ValueError("a change with a reversed range")
         start = offset_of(text, first.line, first.character, self.encoding, strict=True)
         end = offset_of(text, last.line, last.character, self.encoding, strict=True)
-        return Edit(start, end, Text.of(self.text).bytes())
+        return Edit(start, end, encoded(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +89,7 @@ class Whole:
 
     def edit(self, text: Text) -> Edit:
         """The part that differs, so that a client which always sends everything keeps what is known of the rest."""
-        return _narrowed(text, Text.of(self.text).bytes())
+        return _narrowed(text, encoded(self.text))
 
 
 def to_changes(changes: Sequence[types.TextDocumentContentChangeEvent], encoding: str) -> tuple[Change, ...]:
@@ -140,30 +134,74 @@ def to_list(completion: Completion, snapshot: DocumentSnapshot, encoding: str) -
                     start=position_of(snapshot.text, item.start, encoding),
                     end=position_of(snapshot.text, item.end, encoding),
                 ),
-                command=types.Command(
-                    title="Suggestion accepted", command=ACCEPTED_COMMAND, arguments=[completion.request_id]
-                ),
+                command=accepted_command(completion),
             )
             for item in completion.items
         ]
     )
 
 
+def accepted_command(completion: Completion) -> types.Command:
+    """What the client runs when it has inserted an item."""
+    return types.Command(title="Suggestion accepted", command=ACCEPTED_COMMAND, arguments=[completion.request_id])
+
+
+def _n_units(data: bytes, encoding: str) -> int:
+    """Units of UTF-8 text in an encoding."""
+    if encoding == "utf-8" or data.isascii():
+        return len(data)
+    return len(data.decode().encode("utf-16-le")) // 2 if encoding == "utf-16" else len(data.decode())
+
+
+def _n_bytes(data: bytes, n_units: int, encoding: str) -> tuple[int, bool]:
+    """Bytes of the first units of a UTF-8 text, rounded down to whole characters; and whether that was needed."""
+    if data.isascii():
+        return n_units, False
+    if encoding == "utf-32":
+        return len(data.decode()[:n_units].encode()), False
+    units = data.decode().encode("utf-16-le")[: 2 * n_units]
+    is_inside = len(units) >= 2 and 0xD8 <= units[-1] <= 0xDB  # ends with the first half of a pair
+    return len((units[:-2] if is_inside else units).decode("utf-16-le").encode()), is_inside
+
+
 def _narrowed(text: Text, new: bytes) -> Edit:
-    """Replaces what lies between the longest common beginning and the longest common end, cut at character borders."""
-    old = text.bytes()
-    start = _common(old, new, 0)
-    while start and _splits(old, new, start):
+    """Replaces what lies between the longest common beginning and the longest common end, cut at character borders.
+
+    Compared leaf by leaf where they lie: no copy is made of what stays.
+    """
+    pieces = list(text.pieces(0, len(text)))
+    start = _common_head(pieces, new)
+    while start and _splits(text, new, start, start):
         start -= 1
-    tail = _common_tail(old[start:], new[start:])
-    while tail and _splits(old, new, len(old) - tail, len(new) - tail):
+    tail = min(_common_tail(pieces, new), len(text) - start, len(new) - start)
+    while tail and _splits(text, new, len(text) - tail, len(new) - tail):
         tail -= 1
-    return Edit(start, len(old) - tail, new[start : len(new) - tail])
+    return Edit(start, len(text) - tail, new[start : len(new) - tail])
 
 
-def _common(a: bytes, b: bytes, low: int) -> int:
+def _common_head(pieces: Sequence[bytes], new: bytes) -> int:
+    """Length of the longest common beginning."""
+    at = 0
+    for piece in pieces:
+        if not new.startswith(piece, at):
+            return at + _common(piece, new[at : at + len(piece)])
+        at += len(piece)
+    return at
+
+
+def _common_tail(pieces: Sequence[bytes], new: bytes) -> int:
+    """Length of the longest common end."""
+    end = len(new)
+    for piece in reversed(pieces):
+        if not new.endswith(piece, 0, end):
+            return len(new) - end + _common(piece[::-1], new[max(end - len(piece), 0) : end][::-1])
+        end -= len(piece)
+    return len(new) - end
+
+
+def _common(a: bytes, b: bytes) -> int:
     """Length of the longest common beginning, by bisection over slices: comparing them is much faster than a loop."""
-    high = min(len(a), len(b))
+    low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2
         if a[low:middle] == b[low:middle]:
@@ -173,11 +211,6 @@ def _common(a: bytes, b: bytes, low: int) -> int:
     return low
 
 
-def _common_tail(a: bytes, b: bytes) -> int:
-    return _common(a[::-1], b[::-1], 0)
-
-
-def _splits(old: bytes, new: bytes, at: int, at_new: int | None = None) -> bool:
+def _splits(text: Text, new: bytes, at: int, at_new: int) -> bool:
     """Does a cut here fall inside a character of either text? Inside one, the next byte is a continuation byte."""
-    other = at if at_new is None else at_new
-    return (at < len(old) and old[at] & 0xC0 == 0x80) or (other < len(new) and new[other] & 0xC0 == 0x80)
+    return text.splits(at) or (at_new < len(new) and new[at_new] & 0xC0 == 0x80)

@@ -6,6 +6,7 @@ Owns the showing. The files are `docs/demo/`, the cursor in them is ‸.
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 import time
 from dataclasses import replace
@@ -36,7 +37,8 @@ async def _show(config: Config, files: list[Path]) -> int:
     from lsp_server.app import open_local
 
     started = time.monotonic()
-    client = await asyncio.to_thread(open_local, config.engine, lambda share: None)
+    open_it = functools.partial(open_local, deadline_ms=config.server.reply_deadline_ms, on_note=_say)
+    client = await asyncio.to_thread(open_it, config.engine, lambda share: None)
     costs = client.costs()
     _say(
         f"{BOLD}{client.model_name}{PLAIN} loaded in {time.monotonic() - started:.1f} s; on this machine a prompt token costs "

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from inference.clients.base import EngineClient
+from lsp_server.allowance import Allowance
 from lsp_server.config import Config
 from lsp_server.planning import Planner
 
@@ -29,7 +30,7 @@ class TimedTokenizer:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """pool: one thread for planning that is too long for the event loop."""
+    """pool: one thread for planning that is too long for the event loop. allowance: what the background may do."""
 
     client: EngineClient
     planner: Planner
@@ -37,3 +38,4 @@ class Desk:
     config: Config
     clock: Callable[[], float]
     pool: Executor
+    allowance: Allowance

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from context.text import Edit, Text
 from context.types import DocumentSnapshot
+from lsp_server.config import ServerConfig
 from lsp_server.uris import document_id
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,9 @@ NOTHING = Update(None, None)
 class DocumentStore:
     """excluded: reason for a document id, "" if it may be used. max_bytes: longer texts are not kept."""
 
-    def __init__(self, excluded: Callable[[str], str] = lambda _doc_id: "", max_bytes: int = 4 * 1024 * 1024) -> None:
+    def __init__(
+        self, excluded: Callable[[str], str] = lambda _doc_id: "", max_bytes: int = ServerConfig().max_file_bytes
+    ) -> None:
         self._excluded = excluded
         self.max_bytes = max_bytes
         self._documents: dict[str, Document] = {}

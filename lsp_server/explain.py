@@ -9,8 +9,8 @@ from pathlib import Path
 
 from context.tokens import TokenTable
 from context.types import DocumentSnapshot, Plan, Prompt
+from inference.models.choice import locate
 from inference.models.gguf import check
-from inference.models.store import models_dir, resolve
 from inference.types import Costs
 from lsp_server.config import Config
 from lsp_server.layouts import NO_NAME, choose_layout, file_name
@@ -32,7 +32,9 @@ class NothingResident:
 
 def explain(snapshot: DocumentSnapshot, offset: int, config: Config, *, as_json: bool) -> str:
     """The prompt that a request at `offset` has once it is prepared in full. Raises EngineError."""
-    path = resolve(config.engine.model, models_dir(config.engine.models_dir))
+    from lsp_server.app import cache_dir
+
+    path = locate(config.engine, config.server.reply_deadline_ms, cache_dir()).path
     header = check(path, vocabulary=True)
     from inference.llama.vocab import load_vocab  # native code: only once the file is there
 

@@ -16,9 +16,17 @@ from inference.types import FinishReason, GenerationStats
 
 class Generation:
     """plan, typed: the plan it was made with, and the prompt form of the text between anchor and cursor when it began.
-    n_prompt_new: tokens of its prompt that were not resident then."""
+    n_prompt_new: tokens of its prompt that were not resident then. on_end: is told what it took."""
 
-    def __init__(self, request_id: int, plan: Plan, typed: bytes, n_prompt_new: int, stream: Stream) -> None:
+    def __init__(
+        self,
+        request_id: int,
+        plan: Plan,
+        typed: bytes,
+        n_prompt_new: int,
+        stream: Stream,
+        on_end: Callable[[GenerationStats], None] = lambda stats: None,
+    ) -> None:
         self.request_id = request_id
         self.plan = plan
         self.typed = typed
@@ -27,8 +35,9 @@ class Generation:
         self.stats = GenerationStats()
         self.finish: FinishReason | None = None
         self.error = ""
-        self.on_change: Callable[[], None] = lambda: None
+        self.readers: set[asyncio.Event] = set()  # each is set when there is something new
         self._stream = stream
+        self._on_end = on_end
         self._parked: asyncio.TimerHandle | None = None
         self._is_cancelled = False
         self._reader = asyncio.get_running_loop().create_task(self._read())
@@ -39,7 +48,9 @@ class Generation:
             self.text += event.text
             self.stats = event.stats
             self.finish, self.error = event.finish, event.error
-            self.on_change()
+            for reader in self.readers:
+                reader.set()
+        self._on_end(self.stats)
 
     @property
     def is_running(self) -> bool:

@@ -19,10 +19,12 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcContentModified, JsonRpcInvalidParams
 
 from lsp_server import config as settings
-from lsp_server import convert
+from lsp_server import convert, forms, plain_completion
 from lsp_server.documents import DocumentStore, Update
+from lsp_server.forms import Form, Listed, Params
 from lsp_server.protocol import Server
 from lsp_server.status import State, Status
+from lsp_server.tolerance import named_document
 from lsp_server.types import Completer, CompletionQuery, Superseded
 from lsp_server.uris import document_id, path_of
 from lsp_server.workspace import IGNORE_FILE, Exclusion
@@ -30,8 +32,6 @@ from lsp_server.workspace import IGNORE_FILE, Exclusion
 log = logging.getLogger(__name__)
 
 CONFIGURATION_WAIT_S = 2.0  # a client may never answer
-
-_NOTHING = types.InlineCompletionList(items=[])
 
 
 def register(
@@ -89,20 +89,23 @@ class Room:
         self._on_started = on_started
         self.config, self._problems = settings.load(sources)
         self._told: tuple[str, ...] = ()
-        self._roots: dict[str, str] = {}  # document id of a workspace folder → its path
+        self._roots: dict[str, None] = {}  # document ids of the workspace folders, in order
         self._is_started = False
         self._asked = 0  # how often the client was asked for its settings: only its last answer counts
         self._silence: dict[str, object] | None = None  # why the last request never reached the completer
+        self._asked_uri = ""  # the document of the last request, as the client spells it
 
     # --- life cycle and settings
 
     def initialize(self, params: types.InitializeParams) -> None:
         folders = [folder.uri for folder in params.workspace_folders or ()]
         for uri in folders or [uri for uri in (params.root_uri,) if uri]:
-            self._roots[document_id(uri)] = path_of(document_id(uri))
-        self._exclusion.set_roots(list(self._roots.values()))
+            self._roots[document_id(uri)] = None
+        self._exclusion.set_roots(list(self._roots))
         self._sources = replace(self._sources, options=params.initialization_options)
         self._apply()
+        if self.config.server.completion:  # now or never: what is registered here is what the client is told of
+            self._server.feature(types.TEXT_DOCUMENT_COMPLETION, plain_completion.OPTIONS)(partial(self.completion))
 
     def initialized(self, _params: Any) -> Awaitable[None]:
         self._status.begin()
@@ -127,8 +130,8 @@ class Room:
         for folder in params.event.removed:
             self._roots.pop(document_id(folder.uri), None)
         for folder in params.event.added:
-            self._roots[document_id(folder.uri)] = path_of(document_id(folder.uri))
-        self._exclusion.set_roots(list(self._roots.values()))
+            self._roots[document_id(folder.uri)] = None
+        self._exclusion.set_roots(list(self._roots))
         self._withdraw()
 
     async def _ask_client(self) -> None:
@@ -152,8 +155,11 @@ class Room:
         self._sources = replace(self._sources, client=value)
         restart = self._apply()
         self._tell_problems()
-        if restart and self._is_started:
-            self._show(f"{', '.join(restart)}: takes effect when the server is restarted", types.MessageType.Info)
+        later = [name for name in restart if name != "completion"]
+        if later and self._is_started:
+            self._show(f"{', '.join(later)}: takes effect when the server is restarted", types.MessageType.Info)
+        if "completion" in restart:
+            self._show(plain_completion.TOO_LATE, types.MessageType.Info)
 
     def _apply(self) -> tuple[str, ...]:
         """Read the sources and use what they say; the changed settings that wait for a restart."""
@@ -200,8 +206,8 @@ class Room:
 
     def unreadable(self, method: str, params: Any) -> None:
         """A notification that is no valid message of its method. A lost change means that our copy may be wrong."""
-        uri = params["textDocument"]["uri"] if _names_document(params) else None
-        if method == types.TEXT_DOCUMENT_DID_CHANGE and isinstance(uri, str):
+        uri = named_document(params)
+        if method == types.TEXT_DOCUMENT_DID_CHANGE and uri is not None:
             self._store.suspect(uri)
 
     def _pass_on(self, update: Update, *, is_change: bool = False) -> None:
@@ -223,44 +229,51 @@ class Room:
     def inline_completion(
         self, params: types.InlineCompletionParams
     ) -> types.InlineCompletionList | Awaitable[types.InlineCompletionList]:
+        return self._take(forms.INLINE, params)
+
+    def completion(self, params: types.CompletionParams) -> types.CompletionList | Awaitable[types.CompletionList]:
+        return self._take(forms.PLAIN, params)
+
+    def _take(self, form: Form[Params, Listed], params: Params) -> Listed | Awaitable[Listed]:
         """Not a coroutine function: the snapshot is taken now, the awaiting begins with the task."""
         uri = params.text_document.uri
         self._pass_on(self._store.withdraw(uri))  # a `.midfillignore` may have changed on disk
         document = self._store.find(uri)
         if document is None:
-            return self._silent(uri, "the document is not open")
+            return self._silent(form, uri, "the document is not open")
         if document.withheld:
-            return self._silent(uri, document.withheld)
+            return self._silent(form, uri, document.withheld)
         if document.snapshot.language in self.config.server.languages_off:
-            return self._silent(uri, f"the setting languages_off names {document.snapshot.language}")
-        query = convert.to_query(params, document.snapshot, self._protocol.encoding, self._protocol.received)
-        return self._complete(query)
+            return self._silent(form, uri, f"the setting languages_off names {document.snapshot.language}")
+        query = form.to_query(params, document.snapshot, self._protocol.encoding, self._protocol.received)
+        return self._complete(form, query, uri)
 
-    async def _complete(self, query: CompletionQuery) -> types.InlineCompletionList:
+    async def _complete(self, form: Form[Params, Listed], query: CompletionQuery, uri: str) -> Listed:
         document = self._store.find(query.snapshot.doc_id)
         if document is None or document.withheld:  # since the request was taken
-            return self._silent(query.snapshot.doc_id, "the document was closed or withdrawn meanwhile")
-        self._silence = None
+            return self._silent(form, uri, "the document was closed or withdrawn meanwhile")
+        self._silence, self._asked_uri = None, uri
         try:
-            completion = await self._completer.complete(query)
-            return convert.to_list(completion, query.snapshot, self._protocol.encoding)
+            return form.to_list(await self._completer.complete(query), query, self._protocol.encoding)
         except Superseded:
             raise JsonRpcContentModified("a newer request for this document came") from None
         except Exception as error:
             log.error("a completion failed: %s", type(error).__name__)
             log.debug("details", exc_info=True)
-            self._silence = {"document": query.snapshot.doc_id, "reason": f"internal error: {type(error).__name__}"}
-            return _NOTHING
+            return self._silent(form, uri, f"internal error: {type(error).__name__}")
 
-    def _silent(self, uri: str, reason: str) -> types.InlineCompletionList:
-        self._silence = {"document": document_id(uri), "reason": reason}
-        return _NOTHING
+    def _silent(self, form: Form[Params, Listed], uri: str, reason: str) -> Listed:
+        self._silence = {"document": uri, "reason": reason}
+        return form.nothing
 
     # --- commands
 
     def explain(self, *_arguments: Any) -> dict[str, object]:
         """The last request: what it did, or why it showed nothing."""
-        return self._silence if self._silence is not None else self._completer.explain()
+        if self._silence is not None:
+            return self._silence
+        told = self._completer.explain()
+        return {**told, "document": self._asked_uri} if "document" in told else told
 
     def accepted(self, *arguments: Any) -> None:
         """The client inserted the item whose request id this is."""
@@ -278,7 +291,3 @@ class Room:
             self._status.set(State.PAUSED)
         elif self._status.news.state is State.PAUSED:
             self._status.set(State.READY)
-
-
-def _names_document(params: Any) -> bool:
-    return isinstance(params, dict) and isinstance(params.get("textDocument"), dict) and "uri" in params["textDocument"]

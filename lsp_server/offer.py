@@ -9,6 +9,7 @@ from lsp_server.types import CompletionQuery, Item
 
 LONGEST_HEAD = 1024  # bytes of the line that an item may repeat in front of the cursor
 SUFFIX_LOOK = 4096  # bytes behind the cursor that the rules may look at
+_CUT = "\uffff"
 
 
 def as_if_selected(query: CompletionQuery) -> tuple[DocumentSnapshot, int]:
@@ -22,7 +23,8 @@ def as_if_selected(query: CompletionQuery) -> tuple[DocumentSnapshot, int]:
 
 
 def is_single_line_place(text: Text, offset: int) -> bool:
-    return is_single_line(text.slice(text.line_start(text.line_of(offset)), offset).decode())
+    line_start = text.line_start(text.line_of(offset))
+    return any(is_single_line(piece.decode()) for piece in text.pieces(line_start, offset))
 
 
 def offer(generated: str, is_whole: bool, query: CompletionQuery, snapshot: DocumentSnapshot, offset: int) -> Item | None:
@@ -37,7 +39,7 @@ def offer(generated: str, is_whole: bool, query: CompletionQuery, snapshot: Docu
     offered = trim(generated, single_line=single_line, is_whole=is_whole, after=after)
     if not offered:
         return None
-    rest = text.slice(offset, line_end).decode()
+    rest = _rest_of_line(text, offset, line_end)
     inserted, n_replaced = settle(offered, rest)
     if _uses_crlf(text, line):
         inserted = inserted.replace("\n", "\r\n")
@@ -46,8 +48,7 @@ def offer(generated: str, is_whole: bool, query: CompletionQuery, snapshot: Docu
         start, end, head = query.selected.start, max(query.selected.end, query.offset), query.selected.text
         return Item(start, end + n_bytes, head + inserted)
     # the range begins at the line's first non-blank, so that it stays the same from key to key
-    before = text.slice(line_start, offset)
-    start = line_start + len(before) - len(before.lstrip(b" \t"))
+    start = _first_non_blank(text, line_start, offset)
     if offset - start > LONGEST_HEAD:
         start = offset  # an answer need not repeat a minified file
     return Item(start, offset + n_bytes, text.slice(start, offset).decode() + inserted)
@@ -58,6 +59,24 @@ def why_empty(generated: str, ended: bool) -> str:
     if not generated:
         return "the model ends here" if ended else "nothing was generated in time"
     return "the line is complete" if generated.startswith("\n") else "only blanks, or what stands there already"
+
+
+def _rest_of_line(text: Text, offset: int, line_end: int) -> str:
+    """What stands behind the cursor on its line. A long rest is cut, and ends with a character that no model says unless only
+    blanks follow: an offered text repeats closers, or all of the rest, and never as much as that."""
+    end = text.floor(min(line_end, offset + SUFFIX_LOOK))
+    goes_on = any(piece.strip() for piece in text.pieces(end, line_end))
+    return text.slice(offset, end).decode() + (_CUT if goes_on else "")
+
+
+def _first_non_blank(text: Text, start: int, end: int) -> int:
+    """The first byte of [start, end) that is no blank or tab, else end."""
+    for piece in text.pieces(start, end):
+        n_blank = len(piece) - len(piece.lstrip(b" \t"))
+        start += n_blank
+        if n_blank < len(piece):
+            break
+    return start
 
 
 def _uses_crlf(text: Text, line: int) -> bool:

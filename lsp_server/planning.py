@@ -75,12 +75,41 @@ class Planner:
         file = self._name_of(snapshot.doc_id)
         return make_plan(snapshot, offset, limits, self._table, self._layout, file=file, previous=previous)
 
+    @property
+    def n_full(self) -> int:
+        """Tokens of one full prompt, by the settings."""
+        return min(self.full.n_total, self.full.n_prefix + self.full.n_suffix + self._config.typed_tokens)
+
+    def lasting(self, plan: Plan, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """What a plan's prompt has in common with that of the next key. In a layout where the prefix ends at the cursor,
+        nothing behind it."""
+        return tokens if plan.layout.is_healed else _up_to_prefix(plan)
+
+    def head(self, snapshot: DocumentSnapshot) -> tuple[int, ...]:
+        """What prompts for this document begin with, wherever the cursor is: as far as the text before it goes. Empty where
+        that depends on the cursor: the file is longer than a prompt, or the suffix comes first. For the planning thread."""
+        order = self._layout.order
+        if "suffix" in order and order.index("suffix") < order.index("prefix"):
+            return ()
+        plan = self._make(snapshot, len(snapshot.text), self.full, None)
+        return () if plan.window_start > 0 else _up_to_prefix(plan)
+
     async def choose(
-        self, snapshot: DocumentSnapshot, offset: int, current: Plan | None, prepared: Plan | None, pool: Executor
+        self,
+        snapshot: DocumentSnapshot,
+        offset: int,
+        current: Plan | None,
+        prepared: Plan | None,
+        pool: Executor,
+        n_allowed: int | None = None,
     ) -> Planned:
         """The first of these that is valid and within the cold budget: the prepared plan, the current one, a full new one,
-        one with a short suffix, a small one around the cursor."""
-        allowed = self._n_allowed()
+        one with a short suffix, a small one around the cursor.
+
+        n_allowed: tokens that may be evaluated instead, where nobody waits; what is small still fits the cold budget.
+        """
+        cold = self._n_allowed()
+        allowed = cold if n_allowed is None else min(n_allowed, self.full.n_total)
         reason = "nothing planned yet"
         for plan in (prepared, current):
             if plan is None:
@@ -100,7 +129,7 @@ class Planner:
                 return Planned(plan, prompt, n_new, self._prepare_reason(plan, prompt, fit, why, can_move), ())
         loop = asyncio.get_running_loop()
         full = await loop.run_in_executor(pool, self.full_plan, snapshot, offset, current)
-        for limits in (self.full, *self._smaller(allowed)):
+        for limits in (self.full, *self._smaller(max(MIN_COLD_TOKENS, min(cold, allowed)))):
             chosen = full
             if limits is not self.full:
                 chosen = await loop.run_in_executor(pool, self._make, snapshot, offset, limits, full)
@@ -135,3 +164,10 @@ class Planner:
         if can_move and prompt.n_typed > self._config.typed_tokens:
             return "much was typed since the anchor"
         return "" if plan.limits == self.full else "a larger prompt than the cold budget allowed"
+
+
+def _up_to_prefix(plan: Plan) -> tuple[int, ...]:
+    """A plan's tokens up to the prefix's last."""
+    lengths = {"header": plan.n_header, "prefix": plan.n_prefix, "suffix": plan.n_suffix, "typed": 0}
+    before = plan.layout.order[: plan.layout.order.index("prefix") + 1]
+    return plan.tokens[: sum(lengths[entry] if isinstance(entry, str) else 1 for entry in before)]

@@ -83,6 +83,10 @@ class ShellProtocol(Answering):
         return 0 if self._shutdown else 1
 
     @property
+    def is_initialized(self) -> bool:
+        return self._is_initialized
+
+    @property
     def received(self) -> float:
         """When the message being handled was read from the client, in loop.time() seconds."""
         return _received.get()

@@ -1,7 +1,6 @@
-"""One document's completions: one live request of each kind, one generation, one plan, one prepared plan.
+"""One document's completions: one live request of each kind, one generation, one plan, and what is prepared (`ahead`).
 
-Owns supersession, parking and adopting, typed-through reuse and the preparation of the next plan. Lives on the event loop;
-nothing here blocks it.
+Owns supersession, parking and adopting, and typed-through reuse. Lives on the event loop; nothing here blocks it.
 
 A request ends in exactly one of three ways: it returns a Completion, it raises Superseded (a newer one came), or it is
 cancelled from outside. In the last two its generation is parked, not ended: the editor usually asks again within
@@ -12,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import Any
 
 from context.plan import Fit, check, shift
@@ -19,10 +19,10 @@ from context.prompt_form import to_prompt
 from context.text import Edit
 from context.types import DocumentSnapshot, Plan
 from inference.types import FinishReason, GenerationRequest, GenerationStats
+from lsp_server.ahead import Ahead
 from lsp_server.desk import Desk
 from lsp_server.generation import Generation
 from lsp_server.offer import as_if_selected, is_single_line_place, offer, why_empty
-from lsp_server.preparation import Preparation
 from lsp_server.reply import ReplyRules, decide, rules_for
 from lsp_server.trace import Record
 from lsp_server.types import Completion, CompletionQuery, Superseded
@@ -55,8 +55,7 @@ class Session:
     def __init__(self) -> None:
         self._plan: Plan | None = None
         self._generation: Generation | None = None
-        self._preparation: Preparation | None = None
-        self._planning_ahead: asyncio.Task[None] | None = None
+        self.ahead = Ahead()
         self._live: list[Live] = []
         self._choosing = asyncio.Lock()  # two requests for the same place find or begin one generation, not two
 
@@ -97,20 +96,26 @@ class Session:
     def is_answering(self) -> bool:
         return bool(self._live)
 
-    def changed(self, edits: tuple[Edit, ...]) -> None:
-        """The document was edited: plans keep their place in it. Whether they still hold is decided when they are used."""
+    def changed(self, snapshot: DocumentSnapshot, edits: tuple[Edit, ...], cursor: int) -> None:
+        """The document was edited: plans keep their place in it. Whether they still hold is decided when they are used.
+
+        cursor: where it is now, as far as anybody knows.
+        """
         for edit in edits:
-            for holder in (self._generation, self._preparation):
-                if holder is not None:
-                    holder.plan = shift(holder.plan, edit)
+            if self._generation is not None:
+                self._generation.plan = shift(self._generation.plan, edit)
             if self._plan is not None:
                 self._plan = shift(self._plan, edit)
+        self.ahead.changed(snapshot, edits, cursor)
+
+    async def warm(self, snapshot: DocumentSnapshot, cursor: int | None, desk: Desk, why: str) -> float | None:
+        """See `Ahead.warm`."""
+        return await self.ahead.warm(snapshot, cursor, self._plan, desk, why)
 
     def forget_plan(self) -> None:
         """Settings changed: plan anew."""
         self._plan = None
-        self._stop_preparing()
-        self._preparation = None
+        self.ahead.forget()
 
     def rest(self) -> None:
         """Another document is asked about: what goes on here would only slow that down. What is resident stays."""
@@ -118,23 +123,15 @@ class Session:
             return
         if self._generation is not None:
             self._generation.cancel()
-        self._stop_preparing()
+        self.ahead.stop()
 
     def close(self) -> None:
         if self._generation is not None:
             self._generation.cancel()
-        self._stop_preparing()
+        self.ahead.stop()
         for live in self._live:
             live.supersede()
         self._live.clear()
-
-    def _stop_preparing(self) -> None:
-        """A plan that is resident already stays."""
-        if self._planning_ahead is not None:
-            self._planning_ahead.cancel()
-        if self._preparation is not None and self._preparation.is_running:
-            self._preparation.cancel()
-            self._preparation = None
 
     def _park(self, adopt_s: float) -> None:
         if self._generation is not None and not self._is_read(self._generation):
@@ -198,48 +195,31 @@ class Session:
     async def _begin(self, snapshot: DocumentSnapshot, offset: int, desk: Desk, record: Record) -> Generation:
         """Plan, and start a new generation in place of the old one."""
         seconds = desk.tokenizer.seconds
-        ahead = self._preparation
-        prepared = ahead.plan if ahead is not None and ahead.is_resident else None
-        planned = await desk.planner.choose(snapshot, offset, self._plan, prepared, desk.pool)
+        planned = await desk.planner.choose(snapshot, offset, self._plan, self.ahead.plan, desk.pool)
         record.phases.split("assemble", {"tokenize": (desk.tokenizer.seconds - seconds) * 1000})
         self._plan = planned.plan
-        if prepared is not None and planned.plan is prepared:
-            self._preparation = None
         prompt = planned.prompt
         request = GenerationRequest(desk.client.next_id(), prompt.tokens, prompt.heal, desk.config.server.max_tokens)
-        generation = Generation(
-            request.request_id, planned.plan, prompt.typed, planned.n_new, desk.client.submit(request)
-        )
+        earn = partial(_earn, desk, desk.clock())
+        stream = desk.client.submit(request)
+        generation = Generation(request.request_id, planned.plan, prompt.typed, planned.n_new, stream, earn)
         # submitted before the old one is cancelled: what the engine evaluates for both is then not thrown away
         if self._generation is not None and not self._is_read(self._generation):
             self._generation.cancel()
+        self.ahead.overtaken(prompt.tokens)
         self._generation = generation
         record.source, record.n_new = "generated", planned.n_new
         record.layout, record.anchor, record.heal = planned.plan.layout.name, planned.plan.anchor, prompt.heal
         record.pieces, record.notes = prompt.pieces, (*planned.notes, *planned.plan.notes)
         if planned.prepare:
             record.notes += (f"preparing: {planned.prepare}",)
-            self._prepare(snapshot, offset, desk)
+            self.ahead.prepare(snapshot, offset, self._plan, desk, planned.prepare)
         return generation
 
-    # -- the next plan
 
-    def _prepare(self, snapshot: DocumentSnapshot, offset: int, desk: Desk) -> None:
-        """Prefill the full prompt for this place in the background, unless that is under way."""
-        if self._planning_ahead is not None and not self._planning_ahead.done():
-            return
-        ahead = self._preparation
-        if ahead is not None:
-            if ahead.is_running and offset >= ahead.plan.anchor and check(ahead.plan, snapshot, offset)[0] is Fit.KEEP:
-                return
-            ahead.cancel()
-            self._preparation = None
-        self._planning_ahead = asyncio.ensure_future(self._prefill(snapshot, offset, desk))
-
-    async def _prefill(self, snapshot: DocumentSnapshot, offset: int, desk: Desk) -> None:
-        loop = asyncio.get_running_loop()
-        plan = await loop.run_in_executor(desk.pool, desk.planner.full_plan, snapshot, offset, self._plan)
-        self._preparation = Preparation.of(plan, desk.client)
+def _earn(desk: Desk, began: float, stats: GenerationStats) -> None:
+    """What was evaluated for somebody who waited, the background may evaluate as well."""
+    desk.allowance.ledger.earn(began, desk.clock(), stats.n_rows)
 
 
 async def _read(generation: Generation, typed: bytes, rules: ReplyRules, desk: Desk, record: Record) -> str:

@@ -28,9 +28,10 @@ log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 256 * 1024 * 1024  # a longer Content-Length is garbage; reading it would allocate it all at once
 _LENGTH = re.compile(rb"content-length\s*:\s*(\d{1,12})\s*$", re.IGNORECASE)
 _LEAVE_S = 2.5  # from the reason to leave to the end of the process, whatever native code does
-_CLOSE_S = 1.0  # for the completion heart to end in order
+CLOSE_S = 1.0  # for the completion heart to end in order
 _FLUSH_S = 0.5  # for answers already written
 _QUEUE_END = b""
+MAX_WAITING = 10_000  # frames; a client that lets more pile up reads no longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +49,20 @@ def claim_stdio() -> Pipes:
     print or read can't touch the protocol.
     """
     sys.stdout.flush()
-    stdin = os.fdopen(os.dup(0), "rb")
-    out = os.fdopen(os.dup(1), "wb", buffering=0)
+    pipes = Pipes(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0))
+    withdraw_stdio()
+    return pipes
+
+
+def withdraw_stdio() -> None:
+    """Nothing is read from standard input or written to standard output from here on."""
+    sys.stdout.flush()
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(2, 1)
     os.dup2(null, 0)
-    os.close(null)
+    if null > 2:  # it took the place of a descriptor that was closed
+        os.close(null)
     sys.stdout = sys.stderr
-    return Pipes(stdin, out)
 
 
 def read_frame(stream: BinaryIO) -> bytes | None:
@@ -96,16 +103,21 @@ class FrameReader:
     def start(self) -> None:
         self._thread.start()
 
+    def stop(self) -> None:
+        """Nothing is handed on any more, whatever still comes. Call it on the loop."""
+        self._on_body = lambda _body, _received: None
+
     def _read(self) -> None:
         # A descriptor closed under us is an end like any other; RuntimeError: the loop is closed, nobody is left to tell.
         with contextlib.suppress(OSError, ValueError, RuntimeError):
             while (body := read_frame(self._stream)) is not None:
                 self._inbox.append((body, time.monotonic()))
+                del body  # it may be a long document, and the next may be long in coming
                 self._loop.call_soon_threadsafe(self._drain)
         self._on_end()
 
     def _drain(self) -> None:
-        while self._inbox:
+        for _ in range(len(self._inbox)):  # not until it is empty: a client that never stops would keep the loop
             body, received = self._inbox.popleft()
             self._on_body(body, received)
 
@@ -113,7 +125,7 @@ class FrameReader:
 class FrameWriter:
     """pygls's writer: queues frames for a daemon thread. After the first failure everything is dropped in silence.
 
-    `write` may be called from any thread. on_broken is called from the writing thread.
+    `write` may be called from any thread. on_broken is called from any.
     """
 
     def __init__(self, stream: BinaryIO, on_broken: Callable[[], None]) -> None:
@@ -125,8 +137,13 @@ class FrameWriter:
         self._thread.start()
 
     def write(self, data: bytes) -> None:
-        if self._is_open and data:
-            self._queue.put(data)
+        if not self._is_open or not data:
+            return
+        if self._queue.qsize() >= MAX_WAITING:
+            self._is_open = False
+            self._on_broken()
+            return
+        self._queue.put(data)
 
     def close(self) -> None:
         if self._is_open:
@@ -211,10 +228,12 @@ async def serve(
     aclose: Callable[[], Coroutine[None, None, None]] | None = None,
     *,
     force: Callable[[int], None] | None = None,
+    watch: Callable[[int, Callable[[], None]], None] = watch_process,
 ) -> int:
     """Serve one client until it ends; the exit code. aclose: ends the completion heart, in bounded time.
 
-    force: ends the process when an orderly end takes too long (`leave`); None where the process is not ours (tests).
+    force: ends the process when an orderly end takes too long (`leave`); None where the process is not ours alone.
+    watch: calls back when the client's process is gone.
     """
     asyncio.get_running_loop().set_exception_handler(_log_quietly)
     ending = Ending(force)
@@ -225,21 +244,20 @@ async def serve(
     peer.connect(
         writer,
         on_exit=lambda code: ending.end(code, "the client asked for it"),
-        on_client=lambda pid: watch_process(
-            pid, lambda: ending.end_from_thread(lambda: 1, f"the client (process {pid}) is gone")
-        ),
+        on_client=lambda pid: watch(pid, lambda: ending.end_from_thread(lambda: 1, f"the client (process {pid}) is gone")),
     )
     reader.start()
     code = await ending.wait()
+    reader.stop()
     await peer.drain(_FLUSH_S)
     if aclose is not None:
-        await _in_time(aclose, _CLOSE_S)
+        await close_in_time(aclose, CLOSE_S)
     writer.close()
     await writer.flushed(_FLUSH_S)
     return code
 
 
-async def _in_time(close: Callable[[], Coroutine[None, None, None]], seconds: float) -> None:
+async def close_in_time(close: Callable[[], Coroutine[None, None, None]], seconds: float) -> None:
     """Run close() for that long at most (`wait_for` would wait on for one that ignores being cancelled). What it raises is
     logged by type, since we are leaving anyway."""
     task = asyncio.ensure_future(close())

@@ -1,4 +1,4 @@
-"""Mends raw parameters that lsprotocol refuses although their meaning is clear. Used only after a message failed.
+"""Mends or reads raw parameters that lsprotocol refuses although their meaning is clear. Used only after a message failed.
 
 Owns the leniency; returns new values and never changes what it is given. What can't be mended is refused by the caller.
 """
@@ -48,3 +48,10 @@ def mend_initialize(params: Any) -> Any:
         if name in offered:
             capabilities.setdefault(group, {})[name] = offered[name]
     return {"processId": None, "rootUri": None, **kept, "capabilities": capabilities}
+
+
+def named_document(params: Any) -> str | None:
+    """The document's URI as far as it can be made out."""
+    document = params.get("textDocument") if isinstance(params, dict) else None
+    uri = document.get("uri") if isinstance(document, dict) else None
+    return uri if isinstance(uri, str) else None

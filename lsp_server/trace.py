@@ -56,6 +56,7 @@ class Record:
     heal: bytes = b""
     pieces: tuple[Piece, ...] = ()
     notes: tuple[str, ...] = ()
+    warm_up: str = ""  # what was prefilled for this document before the request, or why not
     source: str = ""  # "generated" | "adopted" | "typed through"
     n_new: int = 0  # tokens of the prompt not resident when it was planned
     stats: GenerationStats = field(default_factory=GenerationStats)
@@ -78,6 +79,7 @@ class Record:
             "healing": self.heal.decode("utf-8", "replace"),
             "pieces": [asdict(p) for p in self.pieces],
             "notes": list(self.notes),
+            "warm_up": self.warm_up,
             "n_prompt_tokens": stats.n_prompt,
             "n_reused_tokens": stats.n_reused,
             "n_evaluated_tokens": stats.n_evaluated,

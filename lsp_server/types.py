@@ -26,13 +26,15 @@ class Selected:
 
 @dataclass(frozen=True, slots=True)
 class CompletionQuery:
-    """One request. invoked: asked for by hand. received: when the message was read from the client."""
+    """One request. invoked: asked for by hand. received: when the message was read from the client. is_plain: it is the one for
+    clients without inline completion; a client may ask both at once."""
 
     snapshot: DocumentSnapshot
     offset: int
     invoked: bool
     selected: Selected | None
     received: float
+    is_plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Completion:
 
 
 class Superseded(Exception):
-    """A newer request for the same document ended this one."""
+    """A newer request for the same document ended this one: one of the same kind, or for another text or place."""
 
 
 class Completer(Protocol):

@@ -1,4 +1,4 @@
-"""The identity of a document: one spelling for each URI, and the path behind it.
+"""The identity of a document: one spelling for each URI, the path in it, and whether that is a path of this machine's disk.
 
 Owns the normal form. Refuses to look at the disk, and never raises: what is not a URI is its own identity.
 """
@@ -9,9 +9,11 @@ import os
 import re
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-_URI = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(?://([^/?#]*))?([^?#]*)((?:\?[^#]*)?)((?:#.*)?)", re.DOTALL)
+_URI = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):(?://([^/?#]*))?([^?#]*)((?:\?[^#]*)?)((?:#.*)?)", re.DOTALL)
 _DRIVE = re.compile(r"/([a-zA-Z]):(?=/|$)")
+_IS_DRIVE = re.compile(r"[a-z]:")
 _SAFE = "!$&'()*+,;=:@~-._"  # what a path segment may hold as it is
+_SAFE_HOST = _SAFE + "[]"
 
 
 def document_id(uri: str) -> str:
@@ -24,7 +26,9 @@ def document_id(uri: str) -> str:
         return uri
     scheme, authority, path, query, fragment = match.groups()
     scheme = scheme.lower()
-    host = (authority or "").lower()
+    host = quote_from_bytes(_bytes(authority or "").lower(), safe=_SAFE_HOST)  # `wsl%2Bubuntu` is `wsl+ubuntu`
+    if scheme == "file" and _IS_DRIVE.fullmatch(host):  # `file://c:/w`, with a slash too few
+        host, path = "", f"/{host}{path}"
     if scheme == "file" and host == "localhost":
         host = ""
     # Segment by segment: an encoded slash is not a separator.
@@ -34,8 +38,18 @@ def document_id(uri: str) -> str:
     return f"{scheme}:{slashes}{host}{path}{query}{fragment}"
 
 
+def is_on_disk(doc_id: str) -> bool:
+    """Does `path_of` name a file of this machine? Only `file:` without a host does (on Windows also with one: a share), and a
+    bare path. What any other scheme calls a path may lie on another machine, in a repository, or nowhere."""
+    match = _URI.fullmatch(doc_id)
+    if match is None:
+        return True
+    scheme, authority, _, _, _ = match.groups()
+    return scheme == "file" and (not authority or os.name == "nt")
+
+
 def path_of(doc_id: str) -> str:
-    """The path part, decoded: a path of the disk for `file:`, else what stands in its place ("Untitled-1"). "" if none."""
+    """The path part, decoded: a path of the disk if `is_on_disk`, else what stands in its place ("Untitled-1"). "" if none."""
     match = _URI.fullmatch(doc_id)
     if match is None:
         return doc_id

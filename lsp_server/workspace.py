@@ -3,6 +3,9 @@
 Owns the rules and how they combine: the setting `exclude` (its built-in names count without regard to case, for the file's
 name alone; the user's own globs are gitignore lines, `!` lets a file in again), and `.midfillignore` files from the workspace
 root down to the file's folder, which can only add. A link counts as what it points to as well. Refuses language ids.
+
+A document that is no file of this disk (untitled, a notebook cell, on another machine) makes nobody look at the disk: its name
+and the setting count, and the ignore files that are known already, those of the workspace folders among them.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from dataclasses import dataclass
 
 from pathspec import GitIgnoreSpec
 
-from lsp_server.uris import path_of
+from lsp_server.uris import is_on_disk, path_of
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +45,7 @@ _UNREADABLE = GitIgnoreSpec.from_lines(())  # told by identity
 
 @dataclass(frozen=True, slots=True)
 class _IgnoreFile:
-    stamp: tuple[int, int]  # mtime in ns, size
+    stamp: tuple[int, int] | None  # mtime in ns, size; None: look again
     spec: GitIgnoreSpec
 
 
@@ -65,11 +68,19 @@ class Exclusion:
         self.set_roots(roots)
         self.set_globs(globs)
 
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """Paths of the workspace folders, as they were given and with links resolved."""
+        return self._roots
+
     def set_roots(self, roots: Sequence[str]) -> None:
-        """Absolute paths of the workspace folders."""
-        real = (_real(root) for root in roots)
-        self._roots = tuple(dict.fromkeys(_slashes(root).rstrip("/") for root in (*roots, *real) if root))
-        self._memo.clear()
+        """The workspace folders: absolute paths, or document ids."""
+        paths = {root: _slashes(path_of(root)).rstrip("/") for root in roots}
+        here = [path for root, path in paths.items() if path and is_on_disk(root)]
+        real = [_slashes(_real(path)).rstrip("/") for path in here]
+        self._on_disk = tuple(dict.fromkeys((*here, *real)))
+        self._roots = tuple(dict.fromkeys(path for path in (*paths.values(), *real) if path))
+        self.forget()
 
     def set_globs(self, globs: Sequence[str]) -> tuple[str, ...]:
         """The setting; returns the globs that are none, which don't count."""
@@ -83,6 +94,9 @@ class Exclusion:
     def forget(self) -> None:
         """An ignore file has changed: look again."""
         self._memo.clear()
+        for root in self._on_disk:
+            for folder in _folders_of(f"{root}/"):
+                self._spec(f"{folder}/{IGNORE_FILE}")
 
     def reason(self, doc_id: str) -> str:
         """Why this document may not be used, or "". Looks at paths and ignore files, never at the document."""
@@ -90,17 +104,17 @@ class Exclusion:
         known = self._memo.get(doc_id)
         if known is not None and now < known[0] + self._memo_s:
             return known[1]
-        reason = self._look(path_of(doc_id))
+        reason = self._look(path_of(doc_id), is_on_disk(doc_id))
         self._memo[doc_id] = (now, reason)
         return reason
 
-    def _look(self, path: str) -> str:
+    def _look(self, path: str, on_disk: bool) -> str:
         paths = [_slashes(path)]
-        if os.path.isabs(path) and (real := _slashes(_real(path))) not in paths:
+        if on_disk and os.path.isabs(path) and (real := _slashes(_real(path))) not in paths:
             paths.append(real)
         if any(self._is_private(path) for path in paths):
             return BY_SETTING
-        if any(os.path.isabs(path) and self._is_ignored(path) for path in paths):
+        if any(os.path.isabs(path) and self._is_ignored(path, on_disk) for path in paths):
             return BY_FILE
         return ""
 
@@ -111,14 +125,12 @@ class Exclusion:
         low = path.lower()
         return self._names.match_file(low.rsplit("/", 1)[-1]) or self._folders.match_file(low.lstrip("/"))
 
-    def _is_ignored(self, path: str) -> bool:
+    def _is_ignored(self, path: str, on_disk: bool) -> bool:
         """Ignore files of every folder above, from the top down; the deeper one has the last word, as with git. Those above the
         workspace count too: what somebody called private does not depend on which folder the editor opened."""
         verdict = False
-        folders = path.split("/")[:-1]
-        for depth in range(1, len(folders) + 1):
-            folder = "/".join(folders[:depth])
-            spec = self._spec(f"{folder}/{IGNORE_FILE}")
+        for folder in _folders_of(path):
+            spec = (self._spec if on_disk else self._known)(f"{folder}/{IGNORE_FILE}")
             if spec is _UNREADABLE:
                 return True  # nobody knows what it names: better nothing than what was meant to be private
             if spec is not None and (found := spec.check_file(_below(path, folder)).include) is not None:
@@ -128,6 +140,11 @@ class Exclusion:
     def _root_of(self, path: str) -> str:
         """The outermost root above a path; "" if none: then every folder above it counts."""
         return min((root for root in self._roots if path.startswith(f"{root}/")), key=len, default="")
+
+    def _known(self, path: str) -> GitIgnoreSpec | None:
+        """What was in an ignore file when it was last looked at. Does not look."""
+        known = self._files.get(path)
+        return known.spec if known is not None else None
 
     def _spec(self, path: str) -> GitIgnoreSpec | None:
         try:
@@ -144,6 +161,7 @@ class Exclusion:
             if path not in self._told:
                 self._told.add(path)
                 log.warning("%s can't be used (%s); nothing below its folder is completed", path, error)
+            self._files[path] = _IgnoreFile(None, _UNREADABLE)
             return _UNREADABLE
         spec, bad = _compile(lines)
         if bad:
@@ -177,6 +195,12 @@ def _is_pattern(line: str) -> bool:
     except (ValueError, re.error):  # a range such as [z-a] gets as far as the regular expression
         return False
     return True
+
+
+def _folders_of(path: str) -> list[str]:
+    """The folders above a path, from the top down."""
+    folders = path.split("/")[:-1]
+    return ["/".join(folders[:depth]) for depth in range(1, len(folders) + 1)]
 
 
 def _below(path: str, folder: str) -> str:

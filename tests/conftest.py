@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from inference.models.store import models_dir, resolve
+from inference.runtime_dir import RUNTIME_VARIABLE
 from inference.types import EngineError
+from tests.support.ended import all_ended
 
 MODEL = "qwen2.5-coder-0.5b"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_engine_is_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test meets an engine of the user's own, and none leaves one behind."""
+    directory = tmp_path_factory.mktemp("run")
+    before, os.environ[RUNTIME_VARIABLE] = os.environ.get(RUNTIME_VARIABLE), str(directory)
+    yield
+    if before is None:
+        del os.environ[RUNTIME_VARIABLE]
+    else:
+        os.environ[RUNTIME_VARIABLE] = before
+    all_ended(directory)
 
 
 @pytest.fixture(scope="session")

@@ -38,11 +38,12 @@ class LocalStream:
 class LocalClient:
     """Fits `inference.clients.base.EngineClient`. Owns the engine's thread from construction to `aclose`."""
 
-    def __init__(self, engine: Engine, vocab: Vocab, model_name: str) -> None:
+    def __init__(self, engine: Engine, vocab: Vocab, model_name: str, notices: tuple[str, ...] = ()) -> None:
         self._engine = engine
         self._vocab = vocab
         self._ids = itertools.count(1)
         self.model_name = model_name
+        self.notices = notices
         self._thread = threading.Thread(target=engine.run_forever, name="engine", daemon=True)
         self._thread.start()
 

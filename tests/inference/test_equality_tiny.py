@@ -67,7 +67,12 @@ class Typist:
             self.at = value
             self._ask()
         elif name == "prefill":
-            self._submit(self._prompt(large=True), b"", 0, Priority.BACKGROUND)
+            self._submit(self._prompt(large=True), b"", 0, Priority.BACKGROUND if value is None else value)
+        elif name == "review":
+            why = self.driver.recording.vocab.encode(b"# why")
+            self._submit((*self._prompt(large=False)[:-1], *why), b"", value, Priority.BACKGROUND)
+        elif name == "invoke":
+            self._ask(Priority.INVOKED)
         elif name == "swap":
             self.is_large[self.at] = not self.is_large[self.at]
             self._ask()
@@ -95,10 +100,10 @@ class Typist:
         fim = markers_of(vocab.fim)
         return (fim.prefix, *vocab.encode(before), fim.suffix, *vocab.encode(after), fim.middle)
 
-    def _ask(self) -> None:
+    def _ask(self, priority: Priority = Priority.TYPING) -> None:
         sent, heal = split_healing(self.typed[self.at].encode())
         tokens = self._prompt(large=self.is_large[self.at]) + self.driver.recording.vocab.encode(sent)
-        self._submit(tokens, heal, 1 + len(self.sent) % 7, Priority.TYPING)
+        self._submit(tokens, heal, 1 + len(self.sent) % 7, priority)
 
     def _submit(self, tokens: tuple[int, ...], heal: bytes, n_max: int, priority: Priority) -> None:
         request = GenerationRequest(len(self.sent) + 1, tokens, heal, n_max, priority=priority)
@@ -148,7 +153,9 @@ simple = st.one_of(
     st.tuples(st.just("back"), st.integers(1, 3)),
     st.tuples(st.just("jump"), st.integers(0, len(DOCUMENTS) - 1)),
     st.tuples(st.just("swap"), st.none()),
-    st.tuples(st.just("prefill"), st.none()),
+    st.tuples(st.just("prefill"), st.sampled_from([Priority.PREFETCH, Priority.BACKGROUND])),
+    st.tuples(st.just("review"), st.integers(1, 12)),
+    st.tuples(st.just("invoke"), st.none()),
     st.tuples(st.just("cancel"), st.integers(0, 2)),
 )
 actions = st.lists(
@@ -160,7 +167,13 @@ actions = st.lists(
 
 @archs
 @settings(max_examples=40, deadline=None)
-@given(actions=actions, n_sequences=st.integers(1, 3), n_ctx=st.sampled_from([N_CTX, N_CTX_FULL]), n_chunk=st.integers(8, 40))
+@given(
+    actions=actions,
+    n_sequences=st.integers(1, 3),
+    n_ctx=st.sampled_from([N_CTX, N_CTX_FULL]),
+    n_chunk=st.integers(8, 40),
+    n_stowed=st.sampled_from([0, 1, 8]),
+)
 def test_any_interleaving_says_what_each_request_says_alone(
     open_tiny: Open,
     references: dict[tuple[str, int], Reference],
@@ -169,9 +182,11 @@ def test_any_interleaving_says_what_each_request_says_alone(
     n_sequences: int,
     n_ctx: int,
     n_chunk: int,
+    n_stowed: int,
 ) -> None:
     reference = references[arch, n_ctx]
-    typist = Typist(Driver(open_tiny(arch, n_ctx=n_ctx), n_chunk=n_chunk, n_ctx=n_ctx, n_sequences=n_sequences))
+    driver = Driver(open_tiny(arch, n_ctx=n_ctx), n_chunk=n_chunk, n_ctx=n_ctx, n_sequences=n_sequences, n_stowed=n_stowed)
+    typist = Typist(driver)
     for action in actions:
         typist.act(action)
     ran = typist.finish()
@@ -203,19 +218,22 @@ def typing_session(seed: int, n: int) -> list[Action]:
 
 
 @archs
+@pytest.mark.parametrize("n_sequences", [3, 1], ids=["three resident", "one resident, the others stowed"])
 def test_no_more_texts_part_with_reuse_than_between_two_cold_runs(
-    open_tiny: Open, arch: str, capsys: pytest.CaptureFixture[str], record_property: Any
+    open_tiny: Open, arch: str, n_sequences: int, capsys: pytest.CaptureFixture[str], record_property: Any
 ) -> None:
     backend = open_tiny(arch, n_ctx=N_CTX)
-    typist = Typist(Driver(backend, n_chunk=ODD, n_ctx=N_CTX))
+    typist = Typist(Driver(backend, n_chunk=ODD, n_ctx=N_CTX, n_sequences=n_sequences, n_stowed=16))
     for action in typing_session(seed=11, n=160):
         typist.act(action)
     reused = typist.finish()
     evaluated = [typist.driver.events[i][-1].stats for i in reused.said]
     recording = typist.driver.recording
     assert sum(s.n_reused for s in evaluated) > (2 if arch != "mamba" else 0.02) * sum(s.n_evaluated for s in evaluated)
-    assert sum(s.n_steps == 0 for s in evaluated) > (5 if arch != "mamba" else 0), "kept logits answered without a step"
+    answered = [s for i, s in zip(reused.said, evaluated, strict=True) if reused.said[i].finish not in CUT_SHORT]
+    assert sum(s.n_steps == 0 for s in answered) > (2 if arch != "mamba" else 0), "kept logits answered without a step"
     assert arch == "mamba" or (recording.n_copied and recording.outcomes[Outcome.ABORTED])
+    assert recording.n_restored > 3 or n_sequences == 3 or arch not in ("llama", "qwen2")
     requests = [said.request for said in reused.said.values() if said.finish not in CUT_SHORT]
     reference, cold = (
         run_cold(lambda rows, n=n: Driver(backend, n_chunk=n, n_ctx=N_CTX, rows=rows), requests) for n in (WHOLE, SMALL)

@@ -24,6 +24,12 @@ def run(request_id: int, tokens: tuple[int, ...] = PROMPT, priority: Priority = 
         ((1, Priority.BACKGROUND), (2, OTHER, Priority.TYPING), (), True),
         ((1, Priority.BACKGROUND), (2, (*PROMPT, 7), Priority.TYPING), (), False),  # it uses the rows
         ((1, Priority.BACKGROUND), (2, OTHER, Priority.BACKGROUND), (), False),
+        ((1, Priority.BACKGROUND), (2, OTHER, Priority.PREFETCH), (), False),
+        ((1, Priority.BACKGROUND), (2, OTHER, Priority.INVOKED), (), True),
+        ((1, Priority.PREFETCH), (2, OTHER, Priority.INVOKED), (), True),
+        ((1, Priority.INVOKED), (2, OTHER, Priority.TYPING), (), True),
+        ((1, Priority.INVOKED), (2, OTHER, Priority.INVOKED), (), False),
+        ((1, Priority.TYPING), (2, OTHER, Priority.INVOKED), (), False),
         ((1, Priority.TYPING), (2, OTHER, Priority.TYPING), (), False),
         ((1, Priority.TYPING), None, (1,), True),
         ((1, Priority.TYPING), None, (5,), False),
@@ -64,3 +70,56 @@ def test_a_closed_inbox_takes_nothing_and_aborts() -> None:
     inbox.wait()  # does not sleep
     inbox.take()
     assert inbox.is_aborted()
+
+
+@pytest.mark.parametrize("late", [True, False], ids=["between take and step", "during the step"])
+def test_a_step_that_ends_soon_is_waited_for_but_not_if_it_does_not(late: bool) -> None:
+    for left_ms, want in ((30.1, True), (29.9, False), (1.0, False)):
+        now = 5.0
+        inbox = Inbox(lambda: now)  # noqa: B023
+        key = run(2, OTHER)
+        if late:
+            inbox.put(key)
+            inbox.begin_step([(run(1, priority=Priority.BACKGROUND), 32)], left_ms, 30.0)
+        else:
+            inbox.begin_step([(run(1, priority=Priority.BACKGROUND), 32)], left_ms + 200.0, 30.0)
+            now += 0.2
+            inbox.put(key)
+        assert inbox.is_aborted() is want
+        now += 0.0299
+        assert inbox.is_aborted() is want
+        now += 0.0002
+        assert inbox.is_aborted(), "it was to end by now"
+        inbox.end_step()
+        inbox.take()
+        assert not inbox.is_aborted()
+
+
+def test_the_least_step_is_not_ended_for_somebody_else_but_for_nobody() -> None:
+    now = 0.0
+    inbox = Inbox(lambda: now)
+    lower = run(1, priority=Priority.BACKGROUND)
+    inbox.begin_step([(lower, 1)], 500.0, 30.0, False)
+    inbox.put(run(2, OTHER))
+    now += 9.0
+    assert not inbox.is_aborted()
+    inbox.cancel(1)
+    assert inbox.is_aborted()
+
+
+def test_a_step_that_serves_one_in_front_too_goes_on() -> None:
+    inbox = Inbox()
+    inbox.begin_step([(run(1, priority=Priority.BACKGROUND), 1), (run(2, priority=Priority.INVOKED), 1)])
+    inbox.put(run(3, OTHER, Priority.INVOKED))
+    assert not inbox.is_aborted()
+    inbox.put(run(4, OTHER, Priority.TYPING))
+    assert inbox.is_aborted()
+
+
+def test_what_has_arrived_is_counted() -> None:
+    inbox = Inbox()
+    for i, priority in enumerate(Priority):
+        inbox.put(run(i, priority=priority))
+    assert inbox.priorities() == list(Priority)
+    inbox.take()
+    assert inbox.priorities() == []

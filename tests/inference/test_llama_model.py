@@ -195,8 +195,13 @@ def test_the_vocabulary_outlives_the_backend(tiny_dir: Path) -> None:
 def test_layers_asked_for_without_a_gpu_cost_one_warning(
     tiny_models: dict[str, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    for n_gpu_layers, n_warnings in ((20, 1), (-1, 0), (0, 0)):
+    """Somebody who sets nothing has asked for nothing."""
+    asked = frozenset({"n_gpu_layers"})
+    for n_gpu_layers, explicit, n_warnings in ((20, asked, 1), (20, frozenset(), 1), (-1, asked, 1), (-1, frozenset(), 0),
+                                               (-1, frozenset({"n_ctx"}), 0), (0, asked, 0)):  # fmt: skip
         caplog.clear()
+        config = EngineConfig(n_ctx=256, n_threads=1, n_gpu_layers=n_gpu_layers, explicit=explicit)
         with caplog.at_level(logging.WARNING):
-            LlamaBackend(EngineConfig(n_ctx=256, n_threads=1, n_gpu_layers=n_gpu_layers), tiny_models["llama"]).close()
+            LlamaBackend(config, tiny_models["llama"]).close()
         assert len(caplog.records) == n_warnings
+        assert all("CPU" in record.getMessage() for record in caplog.records)

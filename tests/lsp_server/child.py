@@ -1,4 +1,6 @@
-"""A server process for the tests of stdio: `python -m tests.lsp_server.child MODE`. What a mode does is in `_MODES`."""
+"""A server process for the tests of the wire: `python -m tests.lsp_server.child MODE [tcp]`. What a mode does is in `_MODES`;
+with `tcp` it listens on a free port of the loopback.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ import sys
 import threading
 import time
 
-from lsp_server.stdio import Pipes, claim_stdio, leave, run_to_exit, serve
+from lsp_server import tcp
+from lsp_server.address import LOOPBACK, Address
+from lsp_server.stdio import Pipes, claim_stdio, leave, run_to_exit, serve, withdraw_stdio
 from lsp_server.types import Completion, CompletionQuery
 from tests.lsp_server.conftest import Script, append_x, build
 
@@ -40,6 +44,8 @@ def native(query: CompletionQuery) -> Completion:
 
 def stuck(_query: CompletionQuery) -> Completion:
     """A handler that never gives the loop back."""
+    sys.stderr.write("the loop is kept\n")
+    sys.stderr.flush()
     time.sleep(AGES_S)
     raise AssertionError
 
@@ -52,5 +58,19 @@ async def main(pipes: Pipes, script: Script) -> int:
     return await serve(house.server.protocol, pipes, script.aclose, force=leave)
 
 
+async def main_tcp(script: Script) -> int:
+    def open_session() -> tcp.Session:
+        return tcp.Session(build(script).server.protocol, script.aclose)
+
+    async def aclose() -> None:
+        sys.stderr.write("what sessions share was closed\n")
+
+    return await tcp.serve(Address(LOOPBACK, 0), open_session, aclose, force=leave)
+
+
 if __name__ == "__main__":
-    run_to_exit(main(claim_stdio(), Script(reply=_MODES[sys.argv[1]])))
+    script = Script(reply=_MODES[sys.argv[1]])
+    if sys.argv[2:] == ["tcp"]:
+        withdraw_stdio()
+        run_to_exit(main_tcp(script))
+    run_to_exit(main(claim_stdio(), script))

@@ -89,7 +89,7 @@ def test_bad_places_get_a_sentence(place: str, says: str, model: Path, source: P
     (tmp_path / ".env").write_text("KEY=1\n")
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "huge.py").open("wb") as file:
-        file.truncate(5 * 1024 * 1024)
+        file.truncate(200 * 1024 * 1024)
     done = midfill("complete", f"{tmp_path}/{place}", "--model", model, home=tmp_path)
     assert done.returncode == 1 and says in done.stderr and done.stderr.count("\n") == 1, done.stderr
 

@@ -74,5 +74,19 @@ def test_lsp_takes_what_editors_append(monkeypatch: pytest.MonkeyPatch) -> None:
     assert command.main(["lsp", "--stdio", "--clientProcessId=7"]) == 5
 
 
+def test_lsp_listens_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_serve_tcp", str)
+    assert command.main(["lsp", "--tcp", "4711"]) == "127.0.0.1:4711"  # type: ignore[comparison-overlap]
+    assert command.main(["lsp", "--tcp=[::1]:0"]) == "[::1]:0"  # type: ignore[comparison-overlap]
+
+
+@pytest.mark.parametrize("words", [["--tcp", "localhost"], ["--tcp"], ["--tcp", "1", "--stdio"], ["--tcp", "1:2:3"]])
+def test_lsp_refuses_what_is_no_place_to_listen(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        command.main(["lsp", *words])
+    assert leaving.value.code == 2
+    assert "--tcp" in capsys.readouterr().err
+
+
 def test_this_checkout_is_one_installation() -> None:
     command.check_installation()

@@ -77,6 +77,21 @@ def test_the_later_source_wins(tmp_path: Path) -> None:
     assert (server.max_tokens, server.adopt_ms, server.debounce_ms, config.engine.n_ctx) == (1, 2, 3, 1024)
 
 
+def test_what_somebody_set_is_told_from_the_default_whatever_it_was_set_to(tmp_path: Path) -> None:
+    """A GPU that is missing is news only for those who asked for one; the default asks for what there is."""
+    file = tmp_path / "midfill.toml"
+    file.write_text("n_gpu_layers = -1\n")
+    config, _ = load(Sources(file, options={"n_ctx": 1024, "max_tokens": 5}, client={"engine": {"nThreads": 2}}))
+    assert config.engine.explicit == {"n_gpu_layers", "n_ctx", "n_threads"} and config.engine.asks_for_gpu
+    assert "explicit" not in {one.name for _, _, one in rooms(config)}, "no setting by itself"
+    for table, asks in (
+        ({}, False), ({"n_gpu_layers": None}, False), ({"n_gpu_layers": -2}, False), ({"n_gpu_layers": 0}, False),
+        ({"n_gpu_layers": 1}, True), ({"engine.nGpuLayers": -1}, True), ({"explicit": ["n_gpu_layers"]}, False),
+    ):  # fmt: skip
+        assert options(table)[0].engine.asks_for_gpu is asks, table
+    assert load(Sources(file, options={"n_gpu_layers": 0}))[0].engine.asks_for_gpu is False, "the later source wins"
+
+
 @pytest.mark.parametrize(
     ("table", "expected"),
     [

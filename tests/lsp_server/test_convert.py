@@ -50,6 +50,31 @@ def reference(text: str, line: int, character: int, encoding: str) -> tuple[int,
     return len(text[: starts[line]].encode()) + len(taken.encode()), inside
 
 
+LONG = {"ascii": "abc" * 3000, "wide": "é漢🦊a" * 1000, "late": "a" * 5000 + "🦊" * 5, "tabs": "\t" * 4000 + "x"}
+
+
+@pytest.mark.parametrize("name", list(LONG))
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_columns_of_a_long_line(name: str, encoding: str) -> None:
+    """Longer than a leaf of the text: columns are counted over its borders."""
+    line = LONG[name]
+    document = Text.of(f"x\n{line}\r\ny")
+    assert document.n_leaves > 2
+    at, units = 2, 0
+    for character in line:
+        assert offset_of(document, 1, units, encoding) == at
+        if at % 7 == 0:
+            assert position_of(document, at, encoding) == types.Position(1, units)
+        if n_units(character, encoding) == 2:  # inside a pair, or of bytes
+            assert offset_of(document, 1, units + 1, encoding) == at
+            with pytest.raises(ValueError, match="inside a character"):
+                offset_of(document, 1, units + 1, encoding, strict=True)
+        at, units = at + len(character.encode()), units + n_units(character, encoding)
+    for beyond in (0, 1, 1000):
+        assert offset_of(document, 1, units + beyond, encoding, strict=True) == at
+    assert position_of(document, at, encoding) == types.Position(1, units)
+
+
 @settings(max_examples=200, deadline=None)
 @given(texts, st.integers(0, 12), st.integers(0, 40), encodings)
 @example("🦊🦊 = 1\n", 0, 3, "utf-16")

@@ -263,6 +263,9 @@ def test_a_nul_in_the_first_8_kib_is_binary(text: str, is_binary: bool) -> None:
         ("FILE://localhost/w/a.py", "file:///w/a.py"),
         ("untitled:Untitled-1", "untitled:Untitled%2D1"),
         ("file:///w/a%2fb", "file:///w/a%2Fb"),
+        ("file:///w/100%25.py", "file:///w/100%.py"),
+        ("vscode-remote://WSL%2bubuntu/w/m.py", "vscode-remote://wsl+ubuntu/w/m.py"),
+        ("file://C:/w/m.py", "file:///c%3A/w/m.py"),
     ],
 )
 def test_two_spellings_are_one_document(one: str, other: str) -> None:
@@ -278,6 +281,8 @@ def test_two_spellings_are_one_document(one: str, other: str) -> None:
     [
         ("vscode-notebook-cell:/w/n.ipynb#W0", "vscode-notebook-cell:/w/n.ipynb#W1"),
         ("file:///w/a%2Fb", "file:///w/a/b"),
+        ("file:///w/%2541.py", "file:///w/A.py"),
+        ("vscode-remote://wsl+a/w/m.py", "vscode-remote://wsl+b/w/m.py"),
         ("file:///w/a%3Fb", "file:///w/a?b"),
         ("untitled:Untitled-1", "untitled:Untitled-2"),
         ("git:/w/a.py?HEAD", "git:/w/a.py?main"),
@@ -295,6 +300,8 @@ def test_different_documents_stay_apart(uris: Sequence[str]) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=20))
+@example("file:///w/%2541.py")
+@example("vscode-remote://a%2541/w")
 def test_any_uri_has_an_identity_that_stays(uri: str) -> None:
     store = DocumentStore()
     update = store.open(uri, "python", 1, "")

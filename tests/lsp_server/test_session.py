@@ -18,6 +18,7 @@ from inference.config import EngineConfig
 from inference.types import Priority
 from lsp_server.completer import Completions
 from lsp_server.config import Config, ServerConfig
+from lsp_server.power import Power
 from lsp_server.types import Completion, CompletionQuery, Item, Selected, Superseded
 from tests.support.fake_backend import FakeBackend, FakeVocab
 from tests.support.virtual import InlineExecutor, SteppedClient, run_virtual
@@ -29,12 +30,15 @@ LINES = "".join(f"value{i} = read(item, {i})\n" for i in range(400))
 class Bench:
     """A document, its cursor, and the completer over a stepped engine. `script` is what the model says at the cursor."""
 
-    def __init__(self, before: str, after: str = "\n", *, script: str | None = None, **server: Any) -> None:
+    def __init__(
+        self, before: str, after: str = "\n", *, script: str | None = None, on_battery: bool = False, **server: Any
+    ) -> None:
         context = {k: server.pop(k) for k in list(server) if k in ContextConfig.__dataclass_fields__}
         self.config = Config(ServerConfig(**server), ContextConfig(**{"cold_budget_ms": 0, **context}), EngineConfig())
         self.backend = FakeBackend(VOCAB, n_ctx=8192, n_batch=64)
         self.client = SteppedClient(self.backend, n_ctx=2048)
-        self.completer = Completions(self.config, asyncio.get_running_loop().time, InlineExecutor())
+        clock, self.on_battery, self.n_looks = asyncio.get_running_loop().time, on_battery, 0
+        self.completer = Completions(self.config, clock, InlineExecutor(), Power(clock, self._look, InlineExecutor()))
         self.completer.attach(self.client)
         self.text = Text.of(before + after)
         self.cursor = len(before.encode())
@@ -49,6 +53,10 @@ class Bench:
                 self.backend.scripts[request.tokens] = want
 
         self.client.on_submit = on_submit
+
+    def _look(self) -> bool:
+        self.n_looks += 1
+        return self.on_battery
 
     @property
     def now(self) -> float:
@@ -65,6 +73,10 @@ class Bench:
         self.text, self.version = self.text.edit(edit.start, edit.end, edit.new), self.version + 1
         self.cursor += len(keys.encode())
         self.completer.changed(self.snapshot, (edit,))
+
+    def move(self, line: int) -> None:
+        """To the end of a line; nobody is told."""
+        self.cursor = self.text.line_end(line)
 
     def delete(self, n: int) -> None:
         edit = Edit(self.cursor - n, self.cursor, b"")
@@ -460,7 +472,7 @@ async def test_closing_leaves_nothing_running() -> None:
             st.tuples(st.just("delete"), st.integers(1, 3)),
             st.tuples(st.just("ask"), st.booleans()),
             st.tuples(st.just("cancel"), st.none()),
-            st.tuples(st.just("wait"), st.sampled_from([0.0, 0.02, 0.05, 0.1, 0.5])),
+            st.tuples(st.just("wait"), st.sampled_from([0.0, 0.02, 0.05, 0.1, 0.5, 1.0, 3.0])),
         ),
         min_size=3,
         max_size=30,

@@ -104,7 +104,47 @@ def test_without_a_root_every_folder_above_counts(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / IGNORE_FILE).write_text("*.txt\n")
     assert Exclusion().reason(of(tmp_path / "a" / "x.txt")) == BY_FILE
-    assert Exclusion().reason(of(f"untitled:{tmp_path}/a/x.txt")) == BY_FILE
+    assert Exclusion().reason(str(tmp_path / "a" / "x.txt")) == BY_FILE
+
+
+ELSEWHERE = ("untitled:{}", "vscode-notebook-cell:{}#W0", "vscode-remote://wsl+ubuntu{}", "git:{}?HEAD", "file://host{}")
+
+
+@pytest.mark.parametrize("spelling", ELSEWHERE)
+def test_what_is_no_file_of_this_disk_is_measured_by_what_is_known(spelling: str, tmp_path: Path) -> None:
+    """Ignore files of the workspace folders and those above are read for the folders' sake, others only for a file's."""
+    root, sub = tmp_path / "root", tmp_path / "root" / "sub"
+    sub.mkdir(parents=True)
+    (tmp_path / IGNORE_FILE).write_text("*.up\n")
+    (root / IGNORE_FILE).write_text("*.txt\n/gen/\n")
+    (sub / IGNORE_FILE).write_text("*.low\n")
+
+    def at(path: Path) -> str:
+        return document_id(spelling.format(path))
+
+    assert Exclusion().reason(at(root / "x.txt")) == ""
+    exclusion = Exclusion(roots=[str(root)], clock=lambda: 0.0)
+    ignored = [root / "x.txt", sub / "x.up", root / "gen" / "x.py"]
+    assert [exclusion.reason(at(path)) for path in ignored] == [BY_FILE] * 3
+    assert [exclusion.reason(at(path)) for path in (sub / "x.low", sub / "x.py")] == ["", ""]
+    assert exclusion.reason(of(sub / "y.low")) == BY_FILE
+    assert exclusion.reason(at(sub / "z.low")) == BY_FILE
+    (root / IGNORE_FILE).unlink()
+    (root / IGNORE_FILE).mkdir()
+    exclusion.forget()
+    assert exclusion.reason(at(sub / "x.py")) == BY_FILE, "nobody knows what it names"
+    (root / IGNORE_FILE).rmdir()
+    exclusion.forget()
+    assert exclusion.reason(at(root / "x.txt")) == ""
+
+
+def test_a_workspace_folder_that_is_not_on_this_disk_still_anchors_globs(tmp_path: Path) -> None:
+    (tmp_path / IGNORE_FILE).write_text("*.py\n")
+    root = document_id(f"vscode-remote://wsl%2Bubuntu{tmp_path}")
+    exclusion = Exclusion((*PRIVATE, "/gen/*.c"), [root])
+    assert exclusion.roots == (str(tmp_path),)
+    assert exclusion.reason(f"{root}/gen/x.c") == BY_SETTING
+    assert exclusion.reason(f"{root}/gen/x.py") == "", "a file of this disk that happens to have that path"
 
 
 def test_a_root_behind_a_link(tmp_path: Path) -> None:

@@ -84,13 +84,22 @@ class Speaks(Vocab, Protocol):
 
 
 class FakeBackend:
-    """partial: whether a part of a sequence can be dropped (false: as in recurrent models)."""
+    """partial: whether a part of a sequence can be dropped (false: as in recurrent models). can_stow: whether sequences can be
+    saved and restored."""
 
     def __init__(
-        self, vocab: Speaks | None = None, *, n_ctx: int = 4096, n_batch: int = 64, n_seq_max: int = 4, partial: bool = True
+        self,
+        vocab: Speaks | None = None,
+        *,
+        n_ctx: int = 4096,
+        n_batch: int = 64,
+        n_seq_max: int = 4,
+        partial: bool = True,
+        can_stow: bool = True,
     ) -> None:
         self.vocab: Speaks = vocab or FakeVocab()
         self.n_ctx, self.n_batch, self.n_seq_max, self.partial = n_ctx, n_batch, n_seq_max, partial
+        self.can_abort, self.can_stow = True, can_stow
         self.cells: list[list[tuple[int, int]]] = [[] for _ in range(n_seq_max)]  # (cell id, token) by position
         self.scripts: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.script_always: Callable[[tuple[int, ...]], int | None] | None = None
@@ -98,6 +107,10 @@ class FakeBackend:
         self.outcomes: list[Outcome] = []  # forced outcomes, taken first
         self.on_decode: Callable[[list[Row]], None] = lambda rows: None
         self.closed = False
+        self.eos_bias = 1.5  # it ends now and then
+        self.n_refused_restores = 0  # to come
+        self.n_saved = self.n_restored = 0
+        self._saved: dict[bytes, tuple[int, ...]] = {}  # by hash of the state: a state that was not given here is not taken
         self._check: Callable[[], bool] = lambda: False
         self._next_cell = 0
         self._logits: dict[int, NDArray[np.float32]] = {}
@@ -153,6 +166,34 @@ class FakeBackend:
         self.cells[dst] = self.cells[src][:n]
         return True
 
+    def save(self, seq: int) -> bytes | None:
+        assert self.cells[seq], "an empty sequence has no state"
+        if not self.can_stow:
+            return None
+        tokens = tuple(self.tokens(seq))
+        self.n_saved += 1
+        state = np.array(tokens, dtype=np.int32).tobytes() + self.n_saved.to_bytes(4, "little")
+        self._saved[hashlib.blake2b(state).digest()] = tokens
+        return state
+
+    def restore(self, seq: int, state: bytes, n: int) -> bool:
+        assert not self.cells[seq], "restored into a used sequence"
+        tokens = self._saved.get(hashlib.blake2b(state).digest())
+        assert tokens is not None and len(tokens) == n, "this state was not saved here, or is another's"
+        if self.n_refused_restores:
+            self.n_refused_restores -= 1
+            return False
+        if self.n_used() + n > self.n_ctx:
+            return False
+        self.cells[seq] = [(self._next_cell + i, token) for i, token in enumerate(tokens)]
+        self._next_cell += n
+        self.n_restored += 1
+        return True
+
+    def saved_tokens(self, state: bytes) -> tuple[int, ...]:
+        """What a state holds; KeyError if it is not as it was given."""
+        return self._saved[hashlib.blake2b(state).digest()]
+
     def set_abort(self, check: Callable[[], bool]) -> None:
         self._check = check
 
@@ -171,7 +212,7 @@ class FakeBackend:
         digest = hashlib.blake2b(np.array(tokens, dtype=np.int32).tobytes(), digest_size=8).digest()
         logits = np.random.default_rng(int.from_bytes(digest, "little")).standard_normal(self.vocab.n_tokens)
         logits = logits.astype(np.float32)
-        logits[self.vocab.eos] += 1.5  # ends now and then
+        logits[self.vocab.eos] += self.eos_bias
         scripted = self._scripted(tokens)
         if scripted is not None:
             logits[scripted] = 50.0

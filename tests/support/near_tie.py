@@ -8,6 +8,7 @@ required, tie or not: every token is the best of a logits row that was computed 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -46,10 +47,12 @@ class Recording:
         self.forced: list[Outcome] = []
         self.on_decode: Callable[[Sequence[Row]], None] = lambda rows: None
         self.outcomes: Counter[Outcome] = Counter()
-        self.n_copied = 0
+        self.n_copied = self.n_restored = 0
+        self.refuses_restores = False
         self.is_closed = False
         self._lent = lent
         self._held: list[list[int]] = [[] for _ in range(backend.n_seq_max)]
+        self._saved: dict[bytes, tuple[int, ...]] = {}  # by hash of the state
         self._paths: dict[int, Path] = {}  # of the last batch, by row
 
     @property
@@ -68,6 +71,10 @@ class Recording:
     @property
     def n_seq_max(self) -> int:
         return int(self.backend.n_seq_max)
+
+    @property
+    def can_abort(self) -> bool:
+        return bool(self.backend.can_abort)
 
     def tokens(self, seq: int) -> list[int]:
         """What was put into a sequence's cells and not removed since."""
@@ -111,6 +118,25 @@ class Recording:
             self.n_copied += 1
         return done
 
+    def save(self, seq: int) -> bytes | None:
+        state: bytes | None = self.backend.save(seq)
+        if state is not None:
+            self._saved[hashlib.blake2b(state).digest()] = tuple(self._held[seq])
+        return state
+
+    def restore(self, seq: int, state: bytes, n: int) -> bool:
+        tokens = self.saved_tokens(state)
+        assert len(tokens) == n and not self._held[seq]
+        done = not self.refuses_restores and bool(self.backend.restore(seq, state, n))
+        if done:
+            self._held[seq] = list(tokens)
+            self.n_restored += 1
+        return done
+
+    def saved_tokens(self, state: bytes) -> tuple[int, ...]:
+        """What a state holds; KeyError if it is not as it was given."""
+        return self._saved[hashlib.blake2b(state).digest()]
+
     def set_abort(self, check: Callable[[], bool]) -> None:
         self.backend.set_abort(check)
 
@@ -147,7 +173,10 @@ def watch(engine: Engine) -> dict[int, Run]:
 
 
 class Driver:
-    """An engine stepped by hand on a real backend. After every step what it recorded of each sequence equals the cells."""
+    """An engine stepped by hand on a real backend. After every step what it recorded of each sequence equals the cells.
+
+    Its clock goes on by a step's made-up cost with each step: nothing depends on how long anything takes.
+    """
 
     def __init__(
         self,
@@ -159,9 +188,12 @@ class Driver:
         background_rows: int = 8,
         rows: Rows | None = None,
         checks_logits: bool = True,
+        n_stowed: int = 0,
+        stow_bytes: int = 1 << 30,
     ) -> None:
         for seq in range(backend.n_seq_max):
             assert backend.truncate(seq, 0)
+        self.now = 0.0
         self.recording = Recording(backend, rows)
         self.engine = Engine(
             self.recording,
@@ -170,6 +202,9 @@ class Driver:
             costs=Costs(MS_PER_TOKEN, MS_PER_TOKEN),
             chunk_ms=n_chunk * MS_PER_TOKEN,
             background_rows=background_rows,
+            n_stowed=n_stowed,
+            stow_bytes=stow_bytes,
+            clock=lambda: self.now,
         )
         self.runs = watch(self.engine)
         self.events: dict[int, list[TokenEvent]] = {}
@@ -180,6 +215,7 @@ class Driver:
 
     def step(self) -> bool:
         busy = self.engine.step()
+        self.now += MS_PER_TOKEN / 1000
         self.check()
         return busy
 
@@ -198,6 +234,11 @@ class Driver:
                 for p, kept in sequence.logits.items():
                     known = self.recording.rows.get(tuple(sequence.tokens[: p + 1]), [])
                     assert any(np.array_equal(kept, k) for k in known), "kept logits of other tokens"
+        for stowed in self.engine.kv.stowage.all:
+            assert stowed.tokens == self.recording.saved_tokens(stowed.state), "a stowed state is not what it was"
+            if self._checks_logits:
+                for p, kept in stowed.logits.items():
+                    assert any(np.array_equal(kept, k) for k in self.recording.rows.get(stowed.tokens[: p + 1], []))
         for events in self.events.values():
             ends = [i for i, e in enumerate(events) if e.finish is not None]
             assert ends in ([], [len(events) - 1]), "exactly one event ends a request, and it is the last"

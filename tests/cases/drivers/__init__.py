@@ -5,9 +5,26 @@ A driver takes every number and every text that it can from the case, so that an
 
 from __future__ import annotations
 
-from tests.cases.drivers import budget, cancel, documents, families, private, process, prompts, startup, stdio, sync, threads
+from tests.cases.drivers import (
+    budget,
+    cancel,
+    documents,
+    families,
+    large,
+    loading,
+    private,
+    process,
+    prompts,
+    reuse,
+    startup,
+    stdio,
+    sync,
+    threads,
+    uris,
+)
 from tests.cases.drivers.registry import DRIVERS
 
 __all__ = [
-    "DRIVERS", "budget", "cancel", "documents", "families", "private", "process", "prompts", "startup", "stdio", "sync", "threads",
+    "DRIVERS", "budget", "cancel", "documents", "families", "large", "loading", "private", "process", "prompts", "reuse",
+    "startup", "stdio", "sync", "threads", "uris",
 ]  # fmt: skip

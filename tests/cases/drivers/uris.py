@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.cases import checks, generic
+from tests.cases import checks
 from tests.cases.case import Case
 from tests.cases.checks import Played
 from tests.cases.disk import Disk
@@ -99,7 +99,7 @@ _SPELLINGS = (
 @driver("uri-identity-02")
 async def one_document(case: Case) -> str:
     messages = case.input["messages"]
-    opened, change, ask = messages
+    ask = messages[-1]
     groups = [tuple(m["params"]["textDocument"]["uri"] for m in messages), *_SPELLINGS]
     for uris in groups:
         async with Scene(Model.saying(" + 1")) as scene:

@@ -1,0 +1,176 @@
+"""`midfill engine [status | stop]`: run the engine that all windows share, see which run, end them.
+
+Owns the sub-command and how a language server starts one in the background (`command_line`). The engine itself is
+`inference.serve.process`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from inference.config import EngineConfig
+from inference.types import EngineError
+from lsp_server.__main__ import LOG_VARIABLE
+from lsp_server.config import Config, Sources, default_sources, load
+
+if TYPE_CHECKING:
+    from inference.engine_record import EngineRecord
+
+
+def add_parser(subparsers: Any) -> None:
+    """Adds `engine` to the sub-commands of `midfill`."""
+    engine = subparsers.add_parser("engine", help="the engine that all windows share: run it, see it, stop it")
+    engine.add_argument("--model", metavar="ID_OR_PATH", help="instead of the one in the settings")
+    engine.add_argument("--host", metavar="HOST:PORT", type=_address, help="serve other machines: listen there, with a key")
+    engine.add_argument("--api-key-file", metavar="FILE", help="the key that clients need with --host; made if it is not there")
+    for name in ("--background", "--loopback"):
+        engine.add_argument(name, action="store_true", help=argparse.SUPPRESS)
+    for name in ("--asked", "--name", "--digest", "--models-dir", "--settings", "--cache-dir"):
+        engine.add_argument(name, default="", help=argparse.SUPPRESS)
+    actions = engine.add_subparsers(dest="engine_action", metavar="ACTION")
+    status = actions.add_parser("status", help="one line for each engine of yours that runs")
+    status.add_argument("--json", action="store_true", help="one JSON object")
+    stop = actions.add_parser("stop", help="end an engine; what asks it meanwhile is answered empty")
+    stop.add_argument("which", nargs="?", default="", metavar="MODEL_OR_PID", help="needed if several run")
+    stop.add_argument("--all", action="store_true", help="all of them")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked for; the exit status. Raises EngineError."""
+    if args.engine_action is not None:
+        from lsp_server import engine_status
+
+        if args.engine_action == "status":
+            return engine_status.show(in_json=args.json)
+        return engine_status.stop(args.which, all_of_them=args.all)
+    if args.background:
+        return _in_background(args)
+    if bool(args.host) != bool(args.api_key_file):
+        raise EngineError("--host and --api-key-file belong together: whoever reaches a port may ask, so a key has to be shown")
+    if not os.environ.get(LOG_VARIABLE):
+        logging.getLogger().setLevel(logging.INFO)
+    config, problems = load(default_sources())
+    for problem in problems:
+        sys.stderr.write(f"midfill: {problem}\n")
+    return _run_to_exit(args, _with_model(config, args), lambda sentence: None)
+
+
+def command_line(
+    model: Path, name: str, digest: str, config: EngineConfig, cache_dir: Path, *, loopback: bool = False
+) -> list[str]:
+    """What starts the engine in the background, with the settings of this server. digest: of the model's file."""
+    from inference.engine_settings import given
+
+    home = Path(__file__).resolve().parent.parent
+    begin = "import sys; sys.path.append(sys.argv.pop(1)); from lsp_server.__main__ import main; sys.exit(main())"
+    words = {
+        "--model": str(model), "--name": name, "--digest": digest, "--asked": config.model, "--models-dir": config.models_dir,
+        "--settings": json.dumps(given(config)), "--cache-dir": str(cache_dir),
+    }  # fmt: skip
+    return [
+        sys.executable, "-P", "-c", begin, str(home), "engine", "--background", *(["--loopback"] if loopback else []),
+        *(f"{option}={value}" for option, value in words.items()),
+    ]  # fmt: skip
+
+
+def _in_background(args: argparse.Namespace) -> int:
+    """Leave the process that started us. Standard output is a pipe to it, for one line."""
+    if hasattr(os, "fork") and os.fork():
+        os._exit(0)  # whoever ends what the editor has started, child by child, does not find the engine
+    pipe = os.dup(1)
+    os.dup2(2, 1)
+    logging.getLogger().setLevel(os.environ.get(LOG_VARIABLE, "info").upper())
+
+    is_open = [True]
+
+    def say(line: str) -> None:
+        """Once."""
+        if not is_open:
+            return
+        is_open.clear()
+        with contextlib.suppress(OSError):  # it is gone: nobody has to know
+            os.write(pipe, f"{line}\n".encode())
+        os.close(pipe)
+
+    try:
+        config, _ = load(Sources(options=json.loads(args.settings or "{}")))
+        return _run_to_exit(args, _with_model(config, args), say)
+    except EngineError as error:
+        say(str(error))
+        raise
+
+
+def _with_model(config: Config, args: argparse.Namespace) -> Config:
+    if args.model == "":
+        raise EngineError("--model is empty; name a model (`midfill models list`) or a GGUF file")
+    return replace(config, engine=replace(config.engine, model=args.model)) if args.model else config
+
+
+def _run_to_exit(args: argparse.Namespace, config: Config, say: Callable[[str], None]) -> NoReturn:
+    from lsp_server.stdio import run_to_exit
+
+    run_to_exit(_serve(args, config, say))
+
+
+async def _serve(args: argparse.Namespace, config: Config, say: Callable[[str], None]) -> int:
+    """say: is told "ready" when it listens, or why it can't."""
+    from inference.engine_log import keep_short
+    from lsp_server.engine_start import prepare
+    from lsp_server.signals import on_signals
+    from lsp_server.stdio import Ending, leave
+
+    def refuse(error: EngineError) -> int:
+        say(str(error))
+        sys.stderr.write(f"midfill: {error}\n")
+        return 1
+
+    loop = asyncio.get_running_loop()
+    ending = Ending(leave)  # however stuck it is, it ends in time
+    on_signals(lambda number: ending.end_from_thread(lambda: 0, f"{signal.Signals(number).name} came"))
+    try:
+        started = await prepare(args, config, lambda why: ending.end(0, why))
+    except EngineError as error:
+        return refuse(error)
+
+    async def end_on_signal() -> None:
+        await ending.wait()
+        started.process.end("a signal came")
+
+    def listening(record: EngineRecord) -> None:
+        say("ready")
+        if not args.background:
+            sys.stderr.write(f"midfill: {record.model_name} is served on {record.address}\n")
+            sys.stderr.flush()
+
+    tasks = [loop.create_task(end_on_signal())]
+    if args.background:
+        tasks.append(loop.create_task(keep_short(started.place.log)))
+    try:
+        await started.process.run(started.host, listening)
+    except EngineError as error:
+        return refuse(error)
+    finally:
+        for task in tasks:
+            task.cancel()
+    return 0
+
+
+def _address(text: str) -> tuple[str, int]:
+    from lsp_server.address import parse
+
+    try:
+        address = parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return address.host, address.port
