@@ -26,7 +26,7 @@ class Loader:
 
     def __init__(self) -> None:
         self.backends: list[FakeBackend] = []
-        self.n_vocabs = self.n_at_once = 0
+        self.n_vocabs = 0
         self.why = ""
         self.gate = threading.Event()
         self.gate.set()
@@ -35,7 +35,6 @@ class Loader:
         on_progress(0.25)
         on_progress(0.255)  # too little to tell
         assert self.gate.wait(30)
-        self.n_at_once = max(self.n_at_once, 1 + sum(not backend.closed for backend in self.backends))
         if self.why == "crash":
             raise RuntimeError("of the loader")
         if self.why:
@@ -136,9 +135,34 @@ def test_a_request_keeps_the_weights_and_one_that_comes_while_they_go_is_answere
             await asyncio.sleep(0.001 * n)
             asked.ask(n)
             assert (await asked.ended(n)).finish is FinishReason.LENGTH
-        assert loader.n_at_once == 1, "the old weights are there while the new ones come"
+        assert sum(not backend.closed for backend in loader.backends) <= 1
         await host.aclose()
         assert all(backend.closed for backend in loader.backends)
+
+    run(main)
+
+
+def test_the_weights_are_never_in_memory_twice() -> None:
+    async def main() -> None:
+        loader = Loader()
+        host, asked, _ = hosted(loader, unload_s=0.02)
+        host.start()
+        await until(lambda: loader.backends)
+        backend, gate = loader.backends[0], threading.Event()
+        close = backend.close
+
+        def slowly() -> None:
+            assert gate.wait(30)
+            close()
+
+        backend.close = slowly  # type: ignore[method-assign]
+        await until(lambda: host.news().state is S.UNLOADED)
+        asked.ask(1)
+        await asyncio.sleep(0.05)
+        assert len(loader.backends) == 1, "the next ones come while the old ones are there"
+        gate.set()
+        assert (await asked.ended(1)).finish is FinishReason.LENGTH
+        await host.aclose()
 
     run(main)
 

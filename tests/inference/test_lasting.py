@@ -154,8 +154,11 @@ def test_back_off_and_the_reason_until_it_may_be_tried_again(tmp_path: Path, mod
             assert house.n_asked == 4
             clock.now += 25
             assert (await events(ask(client)))[-1].finish is not FinishReason.ERROR
-            await lose(client, house)  # it has served: that is forgotten
-            assert (await events(ask(client)))[-1].finish is not FinishReason.ERROR
+            await lose(client, house)
+            house.why = Gone("It crashed.")
+            assert (await events(ask(client)))[-1].error == "It crashed."
+            assert ears.lost[-1] == ("It crashed.", False), "it has served: what was before is forgotten"
+            assert client._backoff.wait_s() == 0.5
 
     run(main)
 
@@ -193,18 +196,21 @@ def test_a_request_that_waits_can_be_cancelled_and_closing_ends_the_rest(tmp_pat
     run(main)
 
 
-def test_one_that_drains_is_followed_by_another_at_once(tmp_path: Path, model: ModelFile) -> None:
+@pytest.mark.parametrize("somebody_asks", [True, False])
+def test_one_that_drains_is_followed_by_another_at_once(tmp_path: Path, model: ModelFile, somebody_asks: bool) -> None:
     async def main() -> None:
         async with connected(tmp_path, model) as (client, house, ears, _):
             assert house.served is not None
             async with house.served.session() as session:
                 (await session.post("/midfill/drain", data=b"{}")).close()
             await until(lambda: client.news.state is EngineState.DRAINING)
-            stream = ask(client)  # not for the one that drains
+            streams = [ask(client)] if somebody_asks else []  # not for the one that drains
             await asyncio.sleep(0.05)
             assert house.n_asked == 1
             await house.die()
-            assert (await events(stream))[-1].finish is not FinishReason.ERROR
+            for stream in streams:
+                assert (await events(stream))[-1].finish is not FinishReason.ERROR
+            await until(lambda: client.is_connected)
             assert house.n_asked == 2 and ears.lost == []
 
     run(main)
