@@ -16,7 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -26,6 +26,7 @@ from inference import engine_record, unix_socket
 from inference.clients.http_session import Gone, Session
 from inference.endpoint import Endpoint
 from inference.engine_log import open_log
+from inference.environment import reduced
 from inference.models.lock import Held, hold
 from inference.runtime_dir import Place, make_private
 from inference.types import EngineError
@@ -40,11 +41,6 @@ START_S = 60.0  # for a process to listen; its model is loaded afterwards
 DRAIN_S = 20.0  # for what an older engine has still to finish
 _END_S = 4.0  # for an engine to end in order
 _LOOK_S = 0.05
-_KEPT = re.compile(
-    r"PATH|HOME|USER|LOGNAME|LANG|TZ|TMPDIR|TEMP|TMP|(LC|XDG|MIDFILL|PYTHON|VIRTUAL_ENV|LD|DYLD|CUDA|NVIDIA|HIP|HSA|ROCR|ROCM|GPU|"
-    r"GGML|LLAMA|OMP|GOMP|KMP|MKL|OPENBLAS|VK|ZE|ONEAPI|SYCL|SSL)_.*|PYTHON.*|VIRTUAL_ENV|SYSTEMROOT|SYSTEMDRIVE|WINDIR|COMSPEC|"
-    r"PATHEXT|USERPROFILE|USERNAME|APPDATA|LOCALAPPDATA|PROGRAMDATA|PROGRAMFILES.*|NUMBER_OF_PROCESSORS|PROCESSOR_.*"
-)
 
 Command = Callable[[Place], Sequence[str]]
 
@@ -224,8 +220,12 @@ def _listener(place: Place) -> psutil.Process | None:
 
 async def _start(command: Sequence[str], place: Place) -> None:
     """Start it detached, and wait until it listens. EngineError: why it does not."""
+    spawning = asyncio.ensure_future(asyncio.to_thread(_spawn, command, place))
     try:
-        child = await asyncio.to_thread(_spawn, command, place)
+        child = await asyncio.shield(spawning)
+    except asyncio.CancelledError:
+        spawning.add_done_callback(_let_go)
+        raise
     except OSError as error:
         raise EngineError(f"The engine can't be started ({(error.strerror or 'error').lower()}: {command[0]}).") from None
     try:
@@ -266,17 +266,17 @@ def _said(child: subprocess.Popen[bytes]) -> bytes:
     return line
 
 
+def _let_go(spawning: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+    if not spawning.cancelled() and spawning.exception() is None:
+        _kill_group(spawning.result())
+
+
 def _kill_group(child: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(OSError):
         if sys.platform != "win32":
             os.killpg(child.pid, signal.SIGKILL)
         else:
             child.kill()
-
-
-def reduced(environment: Mapping[str, str]) -> dict[str, str]:
-    """What an engine may know of the editor that happened to start it."""
-    return {name: value for name, value in environment.items() if _KEPT.fullmatch(name.upper())}
 
 
 def is_newer(one: str, other: str) -> bool:

@@ -8,6 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +22,8 @@ from inference.clients.http_session import Gone
 from inference.clients.lasting import LastingClient
 from inference.config import EngineConfig
 from inference.endpoint import Endpoint
-from inference.launcher import Launcher, Silent, is_newer, reduced
+from inference.environment import reduced
+from inference.launcher import Launcher, Silent, is_newer
 from inference.models.identity import ModelFile, identify
 from inference.models.lock import hold
 from inference.runtime_dir import RUNTIME_VARIABLE, Place, make_private, place_of
@@ -222,6 +225,7 @@ def test_an_engine_that_does_not_answer_is_ended_and_replaced(
     async def main() -> None:
         await make().endpoint()
         (process,) = engines_of(place.directory)
+        started = process.create_time()
         process.suspend()
         if not has_record:
             place.record.unlink()
@@ -230,7 +234,7 @@ def test_an_engine_that_does_not_answer_is_ended_and_replaced(
         monkeypatch.setattr(launcher, "HELLO_S", 3.0)
         await make().endpoint()
         (other,) = engines_of(place.directory)
-        assert other.pid != process.pid and not psutil.pid_exists(process.pid)
+        assert other.pid != process.pid and engine_record.process_of(process.pid, started) is None
 
     run(main)
 
@@ -301,13 +305,26 @@ def test_who_starts_one_is_waited_for(place: Place, make: Make) -> None:
     run(main)
 
 
-def test_a_server_that_goes_while_it_starts_one_leaves_none(place: Place, make: Make) -> None:
+@pytest.mark.parametrize("stage", ["before there is a process", "before it listens"])
+def test_a_server_that_goes_while_it_starts_one_leaves_none(
+    place: Place, make: Make, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    spawn, has_begun = launcher._spawn, threading.Event()
+
+    def slowly(command: Sequence[str], place: Place) -> subprocess.Popen[bytes]:
+        has_begun.set()
+        time.sleep(0.2)
+        return spawn(command, place)
+
     async def main() -> None:
+        if stage == "before there is a process":
+            monkeypatch.setattr(launcher, "_spawn", slowly)
         starting = asyncio.create_task(make().endpoint())
-        await until(lambda: place.log.exists())
+        await until(has_begun.is_set if stage == "before there is a process" else place.log.exists)
         starting.cancel()
         await asyncio.wait({starting})
         assert starting.cancelled()
+        await until(place.log.exists)
         await until(lambda: not engines_of(place.directory))
 
     run(main)

@@ -270,3 +270,12 @@ async def test_the_settings_choose_the_way() -> None:
         async with serving(BySettings(here, shared, elsewhere), **options) as client:
             await state(client, lambda state, _: state == "ready")
     assert [len(way.asked) for way in (here, shared, elsewhere)] == [1, 1, 1]
+
+
+@in_loop
+async def test_a_choice_that_failed_is_not_tried_again_by_a_restart() -> None:
+    way = Scripted(None, EngineError("there is no m2"), None)
+    async with serving(way) as client:
+        await state(client, lambda state, _: state == "ready")
+        assert (await client.command("midfill.selectModel", "m2"))["result"]["ready"] is False
+        assert (await client.command("midfill.restartEngine"))["result"] == {"ready": True, "model": "m1"}

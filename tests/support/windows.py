@@ -68,7 +68,7 @@ class Window(ServerProcess):
         """A request that the model has answered, whatever it said."""
         answer = self.answer(self.begin_to_ask())
         assert "result" in answer, answer
-        assert self.explained()["finish"] in ("stop", "length"), self.explained()
+        assert self.explained()["finish"] in ("stop", "length", "line"), self.explained()
 
     def explained(self) -> Json:
         return self.command("midfill.explain")
