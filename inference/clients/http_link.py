@@ -15,7 +15,7 @@ from typing import Any
 
 from inference import sse
 from inference.call import call_for, encode_call
-from inference.clients.http_session import Gone, Session
+from inference.clients.http_session import Gone, Refusal, Session
 from inference.endpoint import Endpoint
 from inference.types import Counters, EngineError, FinishReason, GenerationRequest, GenerationStats, TokenEvent
 from inference.wire import EngineState, Hello, News, WireError, decode, decode_completion, decode_hello, to_json
@@ -39,6 +39,7 @@ class HttpStream:
         self._ended = asyncio.Event()
         self._is_cancelled = False
         self.accepted = asyncio.Event()  # the engine has it, or it is over
+        self.was_heard = False  # the engine has said anything about it, be it that it does not want it
         if link.why_lost:
             self.fail(link.why_lost)
             return
@@ -66,14 +67,19 @@ class HttpStream:
         link = self._link
         body = to_json(encode_call(call_for(request, name=self._name, model=link.hello.model_name)))
         try:
-            async with aclosing(link.session.events("POST", "/v1/completions", body, self.accepted.set)) as events:
+            async with aclosing(link.session.events("POST", "/v1/completions", body, self._accept)) as events:
                 async for data in events:
                     if data != sse.DONE:
                         self._heard(data)
         except (EngineError, WireError) as error:
+            self.was_heard |= isinstance(error, Refusal)
             self.fail(str(error))
         finally:
             self.fail("The connection to the engine was lost.")  # does nothing if it has ended
+
+    def _accept(self) -> None:
+        self.was_heard = True
+        self.accepted.set()
 
     def _heard(self, data: bytes) -> None:
         chunk = decode_completion(data, self._id)

@@ -19,14 +19,16 @@ from inference.clients.base import Stream
 from inference.clients.http import HttpClient, State
 from inference.clients.http_link import OnNews
 from inference.clients.http_session import Gone
+from inference.clients.late_stream import LateStream, SentStream
 from inference.clients.vocabulary import Load, load_native
 from inference.endpoint import Endpoint
-from inference.types import Costs, Counters, EngineError, FinishReason, GenerationRequest, GenerationStats, TokenEvent
+from inference.types import Costs, Counters, EngineError, FinishReason, GenerationRequest
 from inference.wire import EngineState, Hello, News
 
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 2.0  # so long a request waits for the next attempt
+_NOTICED_S = 1.0  # for the loss of a connection to be noticed everywhere
 _LEAVING_S = 25.0  # for an engine that finishes what runs, before another one is looked for
 
 OnLost = Callable[[str, bool], None]
@@ -119,8 +121,11 @@ class LastingClient:
 
     def submit(self, request: GenerationRequest) -> Stream:
         if self._is_usable:
-            return _Heard(self._http.submit(request), self._served)
-        late = _Late(request)
+            return SentStream(self._http.submit(request), self._served, lambda: self._again(request))
+        return self._later(request)
+
+    def _later(self, request: GenerationRequest) -> LateStream:
+        late = LateStream(request)
         if not request.priority.is_foreground:
             late.end(FinishReason.ERROR, self._why or "The engine is about to end.")  # nobody waits: no reason to start one
             return late
@@ -149,7 +154,7 @@ class LastingClient:
     def _is_usable(self) -> bool:
         return self.is_connected and self._http.news.state is not EngineState.DRAINING
 
-    async def _submit_later(self, late: _Late) -> None:
+    async def _submit_later(self, late: LateStream) -> None:
         try:
             await self._revived()
         except EngineError as error:
@@ -158,7 +163,13 @@ class LastingClient:
         except asyncio.CancelledError:  # the client is being closed
             late.end(FinishReason.CANCELLED)
             raise
-        late.begin(lambda request: _Heard(self._http.submit(request), self._served))
+        late.begin(lambda request: SentStream(self._http.submit(request), self._served))
+
+    async def _again(self, request: GenerationRequest) -> Stream | None:
+        """For one that no engine has heard of, because it was about to be lost when it was asked; None: it was not."""
+        if self.is_connected:
+            await _in_time(self._http.lost(), _NOTICED_S)
+        return self._later(request) if self._http.state is State.LOST else None
 
     async def _revived(self) -> None:
         """Returns when there is an engine again. EngineError: there is none, or it is too early to try."""
@@ -220,55 +231,9 @@ class LastingClient:
         self._on_lost(why, self._backoff.is_hopeless)
 
 
-class _Heard:
-    """A stream; on_served: called when it says something that only a sound engine says."""
-
-    def __init__(self, stream: Stream, on_served: Callable[[], None]) -> None:
-        self._stream = stream
-        self._on_served = on_served
-
-    async def next(self) -> TokenEvent:
-        event = await self._stream.next()
-        if event.text or event.finish not in (None, FinishReason.ERROR, FinishReason.CANCELLED):
-            self._on_served()
-        return event
-
-    def cancel(self) -> None:
-        self._stream.cancel()
-
-
-class _Late:
-    """The stream of a request that waits for an engine."""
-
-    def __init__(self, request: GenerationRequest) -> None:
-        self._request = request
-        self._begun: asyncio.Future[Stream | TokenEvent] = asyncio.get_running_loop().create_future()
-        self.task: asyncio.Task[None] | None = None
-
-    async def next(self) -> TokenEvent:
-        begun = await asyncio.shield(self._begun)
-        return begun if isinstance(begun, TokenEvent) else await begun.next()
-
-    def cancel(self) -> None:
-        if not self._begun.done():
-            self.end(FinishReason.CANCELLED)
-            return
-        begun = self._begun.result()
-        if not isinstance(begun, TokenEvent):
-            begun.cancel()
-
-    def begin(self, submit: Callable[[GenerationRequest], Stream]) -> None:
-        if not self._begun.done():
-            self._begun.set_result(submit(self._request))
-
-    def end(self, finish: FinishReason, why: str = "") -> None:
-        if not self._begun.done():
-            self._begun.set_result(TokenEvent(self._request.request_id, "", GenerationStats(), finish, why))
-
-
 async def _in_time(wait: Awaitable[object], seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             await wait
     except TimeoutError:
-        log.info("the engine takes its time to end")
+        log.info("the engine takes its time to go")

@@ -122,6 +122,44 @@ def test_the_next_request_looks_for_an_engine_and_waits_for_it(tmp_path: Path, m
     run(main)
 
 
+def test_a_request_that_met_a_dying_engine_is_asked_again_and_one_that_was_heard_is_not(
+    tmp_path: Path, model: ModelFile
+) -> None:
+    async def main() -> None:
+        async with connected(tmp_path, model) as (client, house, _, _clock):
+            want = text_of(await events(ask(client)))
+            assert house.served is not None
+            house.served.gate.close()
+            heard = client.submit(GenerationRequest(client.next_id(), prompt("another one that is new")))
+            await until(house.served.gate.entered.is_set)
+            link = client._http._link
+            holding = link._hold
+
+            is_dead = asyncio.Event()
+
+            async def deaf() -> None:  # the loss is noticed late
+                await is_dead.wait()
+                await asyncio.sleep(0.1)
+                link.lose("It has gone.")
+
+            for task in link._tasks:
+                if task.get_coro().__qualname__ == holding.__qualname__:  # type: ignore[union-attr]
+                    task.cancel()
+            link.spawn(deaf())
+            await house.die()
+            is_dead.set()
+            unheard, cancelled = ask(client), ask(client)
+            cancelled.cancel()
+            assert client.is_connected, "the test is too slow to show anything"
+            assert text_of(await events(unheard)) == want
+            assert (await events(cancelled))[-1].finish is FinishReason.CANCELLED
+            n_before = client.counters().n_steps
+            await events(heard)  # ended as it did when its engine went
+            assert house.n_asked == 2 and client.counters().n_steps == n_before
+
+    run(main)
+
+
 def test_nobody_waits_for_what_is_prepared(tmp_path: Path, model: ModelFile) -> None:
     async def main() -> None:
         async with connected(tmp_path, model) as (client, house, _, _clock):

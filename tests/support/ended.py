@@ -11,7 +11,7 @@ import psutil
 from inference import engine_record
 from inference.runtime_dir import Place
 
-PATIENCE_S = 20.0  # only ends a test that would fail
+PATIENCE_S = 40.0  # only ends a test that would fail; an engine waits half a minute for a first server that may be dead
 
 
 def engines_of(directory: Path) -> list[psutil.Process]:
