@@ -389,7 +389,7 @@ async def test_healed_text_continues_the_document_exactly(backend: LlamaBackend)
 def test_a_process_completes_over_stdio(real_model_path: Path) -> None:
     options = {
         "model": str(real_model_path), "n_threads": n_threads(), "n_gpu_layers": 0, "n_ctx": 1024,
-        "prefill_ms_per_token": 10, "step_ms": 30, "reply_deadline_ms": 0, "max_tokens": 24,
+        "prefill_ms_per_token": 10, "step_ms": 30, "reply_deadline_ms": 0, "max_tokens": 24, "linger_s": 0,
     }  # fmt: skip
     text = "def fibonacci(n):\n    if n < 2:\n        return n\n    return fibonacci(n - 1) + fib\n"
     uri = "file:///w/app/main.py"
