@@ -4,6 +4,8 @@ Owns one entry for each number of rows that was measured: at first start, and th
 medians). Refuses to interpolate: cost per row is neither constant nor monotonic, so a count without an entry costs at most what
 the next larger one does. With costs that somebody set instead of measuring them the table stands still, and a step costs their
 sum.
+
+What a prompt token and a step cost is read from the table too, so that a first measurement on a busy machine is soon forgotten.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ import statistics
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 
 from inference.types import Costs
 
 _N_KEPT = 15  # samples behind a median
+_MANY_ROWS = 8  # a prompt is evaluated in no smaller chunks
 _N_SURE = 3  # so many samples make an entry of a count that was not measured at first start
 
 
@@ -24,13 +28,18 @@ class CostTable:
     """rows: (number of rows, ms of one such step), measured. Empty: `costs` stand for all counts."""
 
     def __init__(self, costs: Costs, rows: Iterable[tuple[int, float]] = ()) -> None:
-        self._costs = costs
+        self._costs = costs  # replaced, never changed: other threads read it
         self._ms: dict[int, float] = {}
         self._counts: list[int] = []
         self._samples: dict[int, deque[float]] = {}
         for n, ms in rows:
             self._samples[n] = deque([ms], _N_KEPT)
             self._set(n, ms)
+
+    @property
+    def costs(self) -> Costs:
+        """One token of a prompt in chunks of the size that is cheapest here, and one step. Cheap, and for any thread."""
+        return self._costs
 
     @property
     def is_measured(self) -> bool:
@@ -88,3 +97,5 @@ class CostTable:
         if n not in self._ms:
             insort(self._counts, n)
         self._ms[n] = ms
+        per_token = min((self._ms[n] / n for n in self._counts if n >= _MANY_ROWS), default=self._costs.prefill_ms_per_token)
+        self._costs = replace(self._costs, prefill_ms_per_token=per_token, step_ms=self._ms.get(1, self._costs.step_ms))

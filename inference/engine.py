@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class Engine:
-    """n_ctx: longest sequence in tokens. costs: of this machine, for those who ask.
+    """n_ctx: longest sequence in tokens. costs: of this machine, as far as `table` knows no better.
 
     table: what steps of this machine cost; None: what `costs` say. n_stowed, stow_bytes: sequences kept in RAM. on_end: is told
     the table when `run_forever` ends.
@@ -54,7 +54,6 @@ class Engine:
         self._vocab = backend.vocab
         self._healing = HealingIndex(self._vocab.pieces, self._vocab.stop_tokens)
         self.n_ctx = min(n_ctx, backend.n_ctx)
-        self.costs = costs
         self.table = CostTable(costs) if table is None else table
         # one sequence more for the background's
         self.kv = KvCache(backend, n_sequences + 1, n_stowed=n_stowed, stow_bytes=stow_bytes)
@@ -93,6 +92,10 @@ class Engine:
 
     def counters(self) -> Counters:
         return self._tally.counters
+
+    @property
+    def costs(self) -> Costs:
+        return self.table.costs
 
     def stats(self) -> EngineStats:
         """What is held and was done; cheap."""

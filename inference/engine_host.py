@@ -104,6 +104,8 @@ class ModelHost:
             self._loading = self._loop.create_task(self._load())
 
     def costs(self) -> Costs | None:
+        if self._loaded is not None:
+            self._costs = self._loaded.engine.costs
         return self._costs
 
     def counters(self) -> Counters:

@@ -71,11 +71,12 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One event of a stream. name: the request's. counters: the engine's, with the last event."""
+    """One event of a stream. name: the request's. counters, costs: the engine's, with the last event."""
 
     name: str
     event: TokenEvent
     counters: Counters | None = None
+    costs: Costs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class _Own:
     finish: FinishReason | None = None
     error: str = ""
     counters: Counters | None = None
+    costs: Costs | None = None
 
 
 def read_json(data: bytes) -> Any:
@@ -180,7 +182,12 @@ def error_object(sentence: str, kind: str, code: str | None = None) -> dict[str,
 
 
 def encode_completion(
-    envelope: Envelope, event: TokenEvent, counters: Counters | None = None, *, with_usage: bool = False
+    envelope: Envelope,
+    event: TokenEvent,
+    counters: Counters | None = None,
+    costs: Costs | None = None,
+    *,
+    with_usage: bool = False,
 ) -> bytes:
     """One event's data, or with usage and the whole text in it the answer to a request that wants no stream."""
     finish = None if event.finish is None else _FINISH.get(event.finish, event.finish)
@@ -190,7 +197,7 @@ def encode_completion(
         "created": envelope.created,
         "model": envelope.model,
         "choices": [{"index": 0, "text": event.text, "logprobs": None, "finish_reason": finish}],
-        "midfill": _Own(event.stats, event.finish, event.error, counters),
+        "midfill": _Own(event.stats, event.finish, event.error, counters, costs),
     }
     if event.finish is FinishReason.ERROR:
         body["error"] = error_object(event.error, "server_error", "engine_error")
@@ -219,4 +226,4 @@ def decode_completion(data: bytes, request_id: int) -> Chunk:
         name = text(body.get("id"), "the event's id")
     except PlainError as error:
         raise WireError(f"{error}.") from None
-    return Chunk(name, TokenEvent(request_id, said, own.stats, own.finish, own.error), own.counters)
+    return Chunk(name, TokenEvent(request_id, said, own.stats, own.finish, own.error), own.counters, own.costs)

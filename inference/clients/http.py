@@ -147,7 +147,8 @@ class HttpClient:
         return await self._link.session.ask("GET", "/midfill/stats")
 
     def costs(self) -> Costs:
-        costs = self.hello.costs
+        """As the engine last told them; the longer it runs, the better it knows."""
+        costs = self._link.costs
         assert costs is not None, "without costs there is no connection"
         return costs
 

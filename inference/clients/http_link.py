@@ -17,7 +17,7 @@ from inference import sse
 from inference.call import call_for, encode_call
 from inference.clients.http_session import Gone, Refusal, Session
 from inference.endpoint import Endpoint
-from inference.types import Counters, EngineError, FinishReason, GenerationRequest, GenerationStats, TokenEvent
+from inference.types import Costs, Counters, EngineError, FinishReason, GenerationRequest, GenerationStats, TokenEvent
 from inference.wire import EngineState, Hello, News, WireError, decode, decode_completion, decode_hello, to_json
 
 _ACCEPTED_S = 0.25  # how long a cancellation waits for earlier requests to arrive before it
@@ -86,6 +86,8 @@ class HttpStream:
         self._stats = chunk.event.stats
         if chunk.counters is not None:
             self._link.counters = chunk.counters
+        if chunk.costs is not None:
+            self._link.costs = chunk.costs
         if chunk.event.finish is not None:
             self._end(chunk.event)
         elif not self._ended.is_set():
@@ -121,6 +123,7 @@ class Link:
         self.session = Session(endpoint)
         self.streams: set[HttpStream] = set()
         self.counters = Counters()
+        self.costs: Costs | None = None
         self.news = News(EngineState.LOADING)
         self.why_lost = ""
         self.lost = asyncio.Event()
@@ -149,7 +152,7 @@ class Link:
         self.hello = await self._greet()
         if not self.hello.n_ctx or self.hello.costs is None:
             raise EngineError("The engine does not know its model yet; try again.")
-        self.counters = self.hello.counters
+        self.counters, self.costs = self.hello.counters, self.hello.costs
 
     async def _greet(self) -> Hello:
         try:

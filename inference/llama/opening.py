@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from inference.backend import Vocab
@@ -56,7 +55,8 @@ def open_engine(
 
     def keep(table: CostTable) -> None:
         if measured is not None and is_kept and table.is_measured and table.rows != measured.rows:
-            save_measured(cache_dir, key, replace(measured, rows=table.rows))
+            now = table.costs
+            save_measured(cache_dir, key, Measured(measured.n_threads, now.prefill_ms_per_token, now.step_ms, table.rows))
 
     engine = Engine(
         backend,

@@ -96,7 +96,8 @@ class Completions:
                 break
         if event.finish is FinishReason.ERROR:
             raise Refused(500, event.error, "engine_error")
-        body = encode_completion(envelope, replace(event, text=text), self._host.counters(), with_usage=True)
+        host = self._host
+        body = encode_completion(envelope, replace(event, text=text), host.counters(), host.costs(), with_usage=True)
         return web.Response(body=body, content_type="application/json")
 
     async def _stream(self, request: web.Request, call: Call, feed: Feed, envelope: Envelope) -> web.StreamResponse:
@@ -110,7 +111,7 @@ class Completions:
                 await stream.write(sse.frame(encode_completion(envelope, event)))
             else:
                 break
-        data = sse.frame(encode_completion(envelope, event, self._host.counters()))
+        data = sse.frame(encode_completion(envelope, event, self._host.counters(), self._host.costs()))
         if call.with_usage:
             data += sse.frame(encode_usage(envelope, event.stats))
         return await stream.end(data + sse.frame(sse.DONE))

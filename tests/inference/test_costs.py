@@ -58,6 +58,31 @@ def test_real_steps_refine_an_entry_and_make_one_after_three() -> None:
     assert table.rows == ((1, 20.0), (2, 69.0), (3, 55.0), *ROWS[2:])
 
 
+def test_a_prompt_token_costs_what_it_does_in_the_cheapest_chunk() -> None:
+    table = CostTable(COSTS, ROWS)
+    assert table.costs == Costs(593 / 32, 40.0)
+    for _ in range(9):
+        table.observe(16, 160.0)
+        table.observe(1, 24.0)
+        table.observe(2, 1.0)  # no chunk of a prompt
+    assert table.costs == Costs(10.0, 24.0)
+    assert CostTable(COSTS, ROWS[1:4]).costs == Costs(267 / 8, 27.0)
+    assert CostTable(COSTS, ROWS[:3]).costs == Costs(10.0, 40.0)
+
+
+def test_where_the_layers_are_stays_known() -> None:
+    table = CostTable(Costs(1.0, 1.0, on_cpu=False), ROWS)
+    table.observe(1, 20.0)
+    assert not table.costs.on_cpu
+
+
+def test_costs_that_were_set_are_the_costs() -> None:
+    table = CostTable(COSTS)
+    for _ in range(9):
+        table.observe(8, 8.0)
+    assert table.costs == COSTS
+
+
 def test_a_clock_that_stands_still_tells_nothing() -> None:
     table = CostTable(COSTS, ROWS)
     for _ in range(20):

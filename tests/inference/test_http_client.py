@@ -23,11 +23,13 @@ from inference.clients import http_link
 from inference.clients.http import HttpClient, State
 from inference.clients.http_session import Gone, Refusal, Session
 from inference.clients.vocabulary import file_name
+from inference.costs import CostTable
 from inference.endpoint import Endpoint
 from inference.llama.vocab import load_vocab
 from inference.models.identity import ModelFile, cut_vocabulary, identify
 from inference.serve.limits import Limits
 from inference.types import (
+    Costs,
     EngineError,
     FinishReason,
     GenerationRequest,
@@ -39,7 +41,7 @@ from inference.types import (
 from inference.wire import PROTOCOL, EngineState, Envelope, News, encode_completion, to_json
 from tests.inference.test_engine import alone, heals, prompt, texts
 from tests.support.fake_backend import FakeBackend
-from tests.support.served import KEY, MODEL, VOCAB, Served, events, run, serving, text_of, until
+from tests.support.served import COSTS, KEY, MODEL, VOCAB, Served, events, run, serving, text_of, until
 from tests.support.tiny_gguf import bpe_vocabulary, write_tiny
 
 PROMPT = prompt("def foo():\n    return ")
@@ -123,6 +125,10 @@ def test_it_is_an_engine_client(tmp_path: Path, model: ModelFile, tcp: bool) -> 
             found = await events(client.submit(GenerationRequest(client.next_id(), PROMPT, b"fo", 5)))
             assert text_of(found) == alone(GenerationRequest(1, PROMPT, b"fo", 5))[0]
             assert client.counters() == served.engine.counters()
+            served.engine.table = CostTable(Costs(1.0, 1.0), [(1, 5.0), (8, 16.0)])  # what real steps have told it meanwhile
+            assert client.costs() == COSTS
+            await events(client.submit(GenerationRequest(client.next_id(), PROMPT, b"fo", 5)))
+            assert client.costs() == Costs(2.0, 5.0)
             assert await client.n_reusable([*PROMPT, 1, 2]) == len(PROMPT)
             assert await client.n_reusable(PROMPT[:4]) == 4
             # one connection for the lease, one for all that is asked one after the other

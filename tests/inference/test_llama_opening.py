@@ -45,6 +45,12 @@ def kept_rows(cache: Path) -> dict[int, float]:
     return dict(json.loads(path.read_text())["measured"]["rows"])
 
 
+def kept_costs(cache: Path) -> Costs:
+    (path,) = cache.iterdir()
+    kept = json.loads(path.read_text())["measured"]
+    return Costs(kept["prefill_ms_per_token"], kept["step_ms"])
+
+
 def test_the_table_is_measured_once_and_refined_by_real_steps(
     tiny_models: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -59,7 +65,8 @@ def test_the_table_is_measured_once_and_refined_by_real_steps(
     refined = kept_rows(tmp_path)
     assert refined == dict(engine.table.rows) != measured and set(measured) <= set(refined)
     again, _ = open_engine(config, tiny_models["llama"], tmp_path)
-    assert dict(again.table.rows) == refined
+    assert dict(again.table.rows) == refined and again.costs == engine.costs
+    assert engine.costs.step_ms == refined[1] and kept_costs(tmp_path) == engine.costs
     run(again)
     assert kept_rows(tmp_path) == refined
     # an older file is measured anew

@@ -117,17 +117,36 @@ def test_on_a_fast_machine_larger_counts_are_timed_too(tiny_vocab: Vocab) -> Non
 def test_slow_counts_are_left_out_and_one_slow_step_of_three_does_not_count(tiny_vocab: Vocab) -> None:
     machine = Machine(tiny_vocab, lambda threads, rows: 300.0 * rows)
     assert [n for n, _ in measure(machine, (1,), clock=machine.clock, budget_s=2.0).rows] == [1, 2, 4]
-    # of the calls: two to get warm, the prefill, five steps, one to get warm, then three for each count
-    slow, calls = {9: 90.0, 13: 200.0}, iter(range(1000))
+    # of the calls: two to get warm, three chunks, five steps, one to get warm, then three for each count
+    slow, calls = {11: 90.0, 15: 200.0}, iter(range(1000))
     machine = Machine(tiny_vocab, lambda threads, rows: slow.get(next(calls), 10.0))
     assert [ms for _, ms in measure(machine, (1,), clock=machine.clock).rows] == [pytest.approx(10)] * 10
 
 
 def test_one_slow_step_does_not_count(tiny_vocab: Vocab) -> None:
-    slow = {3: 400.0, 5: 900.0}  # of the calls: two to get warm, the prefill, five steps
+    slow = {5: 400.0, 7: 900.0}  # of the calls: two to get warm, three chunks, five steps
     calls = iter(range(100))
     machine = Machine(tiny_vocab, lambda threads, rows: slow.get(next(calls), 10.0))
     assert measure(machine, (1,), clock=machine.clock).step_ms == pytest.approx(10)
+
+
+def test_slow_chunks_do_not_count_if_one_of_three_is_fast(tiny_vocab: Vocab) -> None:
+    slow = {2: 990.0, 4: 640.0}  # of the calls: two to get warm, then three chunks
+    calls = iter(range(100))
+    machine = Machine(tiny_vocab, lambda threads, rows: slow.get(next(calls), 10.0))
+    assert measure(machine, (1,), clock=machine.clock, budget_s=60).prefill_ms_per_token == pytest.approx(10 / 32)
+
+
+def test_a_slow_machine_times_one_chunk(tiny_vocab: Vocab) -> None:
+    sizes: list[int] = []
+
+    def cost(threads: int, rows: int) -> float:
+        sizes.append(rows)
+        return 20.0 * rows
+
+    machine = Machine(tiny_vocab, cost)
+    measure(machine, (1,), clock=machine.clock, budget_s=2.0)
+    assert sizes[:8] == [1, 1, 32, 1, 1, 1, 1, 1]
 
 
 def test_a_slow_machine_tries_no_more_than_the_budget_allows(tiny_vocab: Vocab) -> None:
