@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,14 +27,14 @@ if __package__ in (None, ""):  # run as a file: the repository's root takes the 
 
 from bench import sandbox
 from bench.case_log import CaseLog, Record
-from bench.errors import BenchError
+from bench.command import answer
 from bench.heart import LAYOUTS, Heart, engine_config
 from bench.midline import positive
 from bench.paired import Pairs
 from bench.problems import Problem, load, sample
 from bench.progress import Progress
 from bench.revision import revision
-from inference.types import EngineError, FinishReason
+from inference.types import FinishReason
 from lsp_server.postprocess import settle, trim
 
 MOST_AT_ONCE = 2  # programs
@@ -186,18 +185,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    options = parser().parse_args(argv)
-    try:
-        made = asyncio.run(run(options))
-    except KeyboardInterrupt:
-        kept = f"; start it again with --out {options.out} and it goes on" if options.out else ""
-        print(f"\ninterrupted{kept}", file=sys.stderr)
-        return 130
-    except (BenchError, EngineError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps(made) if options.json else table(made))
-    return 0
+    return answer(parser().parse_args(argv), run, table)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,6 @@ that found more resident than the first one's prompt ends the run.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +26,7 @@ if __package__ in (None, ""):  # run as a file: the repository's root takes the 
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from bench.case_log import CaseLog, Record
+from bench.command import answer
 from bench.cuts import ARMS, Cut, cut
 from bench.errors import BenchError
 from bench.heart import LAYOUTS, Heart, engine_config
@@ -36,7 +35,6 @@ from bench.problems import load, sample
 from bench.progress import Progress
 from bench.revision import revision
 from inference.sequence import n_common
-from inference.types import EngineError
 
 KV_TYPES = ("f16",)
 
@@ -204,18 +202,7 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    options = parser().parse_args(argv)
-    try:
-        made = asyncio.run(run(options))
-    except KeyboardInterrupt:
-        kept = f"; start it again with --out {options.out} and it goes on" if options.out else ""
-        print(f"\ninterrupted{kept}", file=sys.stderr)
-        return 130
-    except (BenchError, EngineError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps(made) if options.json else table(made))
-    return 0
+    return answer(parser().parse_args(argv), run, table)
 
 
 if __name__ == "__main__":

@@ -71,8 +71,9 @@ def measure(
     """Try thread counts, leave the best one set and the cache's sequence 0 empty; then time steps of more and more rows.
 
     The least of up to three prefill chunks of 32 rows and the median of 5 steps for each, in the order given; within 5 % the
-    fewer threads win. No further candidate is tried once budget_s has passed, and the rows get as much again. chunk_ms: aimed length of a prefill
-    chunk, whose number of rows is timed too. The cache must be empty. Raises EngineError if the model can't be run.
+    fewer threads win. No further candidate is tried once budget_s has passed, and the rows get as much again. chunk_ms: aimed
+    length of a prefill chunk, whose number of rows is timed too. The cache must be empty. Raises EngineError if the model can't
+    be run.
     """
     if not candidates:
         raise ValueError("no thread counts to try")
