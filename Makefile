@@ -12,7 +12,7 @@ HAS_COMPILER := { command -v $${CC:-cc} && command -v $${CXX:-c++}; } >/dev/null
 # Without a compiler pip is to say that it found no wheel, instead of what CMake says after minutes.
 ONLY_WHEELS := $$($(HAS_COMPILER) || echo --only-binary llama-cpp-python)
 
-.PHONY: setup demo test soak bench clean
+.PHONY: setup demo test e2e soak bench clean
 .DELETE_ON_ERROR:
 
 setup: .venv/ready
@@ -32,6 +32,10 @@ demo: setup
 
 test: setup
 	@$(BIN)/python -m tests.all
+
+# The clients in the real editors, which are fetched from Debian's packages into ~/.cache/midfill-editors (MIDFILL_EDITORS).
+e2e: setup
+	@$(BIN)/python -m tests.editors
 
 # The engine is killed a hundred times during completions; nothing may be lost, and nothing may be left.
 soak: setup

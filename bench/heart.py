@@ -32,7 +32,10 @@ LAYOUTS = ("anchored", "psm")
 
 def engine_config(model: str, n_threads: int) -> EngineConfig:
     """n_threads 0: measured, as the product does."""
-    return EngineConfig(model=model, n_threads=n_threads, prefill_ms_per_token=8.0, step_ms=27.0, chunk_ms=60_000.0, n_stowed=0)
+    return EngineConfig(
+        model=model, n_threads=n_threads, prefill_ms_per_token=8.0, step_ms=27.0, chunk_ms=60_000.0, n_stowed=0,
+        prompt_cache=False,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class Heart:
         self._n_forgotten = 0
         self.tap = Tap(client)
         server = ServerConfig(
-            max_tokens=max_tokens, typed_through=False, adopt_ms=0, reply_deadline_ms=0, background="off"
+            max_tokens=max_tokens, n_candidates=1, typed_through=False, adopt_ms=0, reply_deadline_ms=0, background="off"
         )
         self._completers: dict[str, Completions] = {}
         for layout in LAYOUTS:

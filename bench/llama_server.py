@@ -167,12 +167,14 @@ class Call:
 
 
 class Peer:
-    """A running llama-server. Use as a context manager."""
+    """A running llama-server. Use as a context manager. n_parallel: its slots, which share n_ctx."""
 
-    def __init__(self, model: str, *, n_threads: int, n_ctx: int, n_batch: int, python: str = sys.executable) -> None:
+    def __init__(
+        self, model: str, *, n_threads: int, n_ctx: int, n_batch: int, n_parallel: int = 1, python: str = sys.executable
+    ) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         command = [python, "-m", "bench.llama_server", model]
-        command += ["--threads", str(n_threads), "--ctx", str(n_ctx), "--batch", str(n_batch)]
+        command += ["--threads", str(n_threads), "--ctx", str(n_ctx), "--batch", str(n_batch), "--parallel", str(n_parallel)]
         self._child = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -240,7 +242,7 @@ class Peer:
         self.close()
 
 
-def serve(model: str, n_threads: int, n_ctx: int, n_batch: int) -> int:
+def serve(model: str, n_threads: int, n_ctx: int, n_batch: int, n_parallel: int) -> int:
     """The child's life: start the server, say where it listens, wait for the end of standard input."""
     try:
         import xllamacpp
@@ -253,7 +255,7 @@ def serve(model: str, n_threads: int, n_ctx: int, n_batch: int) -> int:
     params.model.path = model
     params.n_ctx = n_ctx
     params.n_batch = params.n_ubatch = n_batch
-    params.n_parallel = 1
+    params.n_parallel = n_parallel
     params.n_cache_reuse = N_CACHE_REUSE
     params.cpuparams.n_threads = n_threads
     params.cpuparams_batch.n_threads = n_threads
@@ -273,8 +275,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--ctx", type=int, default=4096)
     parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--parallel", type=int, default=1)
     options = parser.parse_args(argv)
-    return serve(options.model, options.threads, options.ctx, options.batch)
+    return serve(options.model, options.threads, options.ctx, options.batch, options.parallel)
 
 
 if __name__ == "__main__":

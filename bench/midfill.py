@@ -52,6 +52,7 @@ class Midfill:
             "max_tokens": n_predict,
             "typed_through": False,
             "adopt_ms": 0,
+            "prompt_cache": False,  # each run begins with nothing
         }
         if deadline_ms is not None:
             self._options["reply_deadline_ms"] = deadline_ms

@@ -229,6 +229,14 @@ class Text:
             yield self._leaves[i].data[max(start - at, 0) : end - at]
             i += 1
 
+    def tail(self, offset: int) -> bytes:
+        """Bytes from an offset to the end of its leaf, for readers that go on where they are; b"" at the text's end."""
+        self._check_range(offset, offset)
+        if offset == len(self):
+            return b""
+        i = self._leaf_of(offset)
+        return self._leaves[i].data[offset - self._starts[i] :]
+
     def splits(self, offset: int) -> bool:
         """Is an offset inside a character?"""
         if not 0 < offset < len(self):

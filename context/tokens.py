@@ -1,32 +1,22 @@
 """Token table: tokens of text in prompt form, remembered piece by piece.
 
-Owns where a text may be cut so that the tokens of the pieces, joined, are the tokens of the whole. Refuses control tokens:
+Owns the pieces and their tokens. A piece is what stands between two borders (`context.borders`), as a rule a line; borders
+depend on the text alone. Pieces are remembered by their content, not by their place: an edit encodes the pieces it changed,
+in whichever document and however often it is undone, and nothing has to be moved along with a text. Refuses control tokens:
 user text never becomes one.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from context.borders import border_rule
+from context.prompt_form import to_prompt
+from context.text import Text
 from context.types import Tokenizer
 
-# The "qwen2" pre-tokenizer splits with one regular expression, left to right, no look-behind:
-#   contractions | [^\r\n\p{L}\p{N}]?\p{L}+ | \p{N} | ` ?[^\s\p{L}\p{N}]+[\r\n]*` | \s*[\r\n]+ | \s+(?!\S) | \s+
-# and merges never cross a split. Take a place right after a CR or LF, followed by whitespace without CR and LF (or none) and
-# then by something that is not whitespace. The match that holds this line break ends exactly there, whatever stands around:
-#   - only two branches can hold a line break that a later one in the same whitespace run does not follow: the punctuation
-#     branch, whose [\r\n]* stops there, and \s*[\r\n]+, which reaches for the last CR or LF of the run: this one;
-#   - \s+(?!\S) and \s+ come after it, and it matches whenever the run still holds a line break.
-# So the left side alone ends with the same match, and the right side alone begins like the rest of the whole.
-# What counts as whitespace is asked of no table but decided narrowly: the run may hold blanks and tabs only, and what follows
-# must begin with a byte with which no Unicode whitespace begins (it has lead bytes C2, E1, E2 and E3 80, and controls below
-# 21; EF is left out for U+FEFF). A place that is missed costs a longer piece, never a wrong token.
-_QWEN2_BORDER = re.compile(rb"(?<=[\r\n])(?=[ \t]*(?:[!-~\xc3-\xe0\xe4-\xee\xf0-\xf4]|\xe3[\x81-\xbf]))")
-
-_BORDERS = {"qwen2": _QWEN2_BORDER}
-
+_BLOCK = 64 << 10  # bytes that are cut at once
 _ENTRY_BYTES = 200  # about what a remembered piece costs beside its text and tokens
 
 
@@ -46,10 +36,11 @@ class TokenTable:
     a race can only encode a piece twice, drop remembered ones or lose a few bytes of a count.
     """
 
-    def __init__(self, tokenizer: Tokenizer, pre_type: str, *, max_bytes: int = 16 << 20) -> None:
-        """pre_type: name of the pre-tokenizer; with an unknown one a text is remembered as a whole only."""
+    def __init__(self, tokenizer: Tokenizer, pre_type: str, pieces: Sequence[bytes] = (), *, max_bytes: int = 16 << 20) -> None:
+        """pre_type: name of the pre-tokenizer; with an unknown one a text is remembered as a whole only. pieces: bytes of each
+        token of the vocabulary, for the borders' sake."""
         self._tokenizer = tokenizer
-        self._border = _BORDERS.get(pre_type)
+        self._border = border_rule(pre_type, pieces)
         # Two generations instead of a list by age: evicting from one ordered dict means iterating over it, which another
         # thread's store would break. What is asked for moves to the young one; a full young one becomes the old one.
         self._max_generation = max(max_bytes // 2, 1)
@@ -66,15 +57,33 @@ class TokenTable:
             tokens.extend(self._tokens_of(piece))
         return tuple(tokens)
 
+    def encode_document(self, text: Text) -> tuple[int, ...]:
+        """Tokens of a whole document: of its prompt form, equal to the tokenizer's. It is never copied as a whole."""
+        tokens: list[int] = []
+        for piece in self.document_pieces(text):
+            tokens.extend(self._tokens_of(piece))
+        return tuple(tokens)
+
     def pieces(self, text: bytes) -> Iterator[bytes]:
         """The pieces in which a text is tokenized; joined they are the text."""
         at = 0
         if self._border is not None:
             for border in self._border.finditer(text):
-                yield text[at : border.start()]
+                if border.start() > at:
+                    yield text[at : border.start()]
                 at = border.start()
         if at < len(text):
             yield text[at:]
+
+    def document_pieces(self, text: Text) -> Iterator[bytes]:
+        """The same of a document's prompt form, block by block."""
+        rest = b""
+        for block in _prompt_blocks(text):
+            # what a border looks at may stand in the next block, so the last piece waits for it
+            *whole, rest = self.pieces(rest + block)
+            yield from whole
+        if rest:
+            yield rest
 
     @property
     def n_kept_bytes(self) -> int:
@@ -102,3 +111,17 @@ class TokenTable:
             young = self._young = _Generation()
         young.tokens[piece] = tokens
         young.n_bytes += size
+
+
+def _prompt_blocks(text: Text) -> Iterator[bytes]:
+    """A document's prompt form in blocks, none empty."""
+    block: list[bytes] = []
+    size = 0
+    for i, leaf in enumerate(text.pieces(0, len(text))):
+        block.append(to_prompt(leaf, i == 0))
+        size += len(leaf)
+        if size >= _BLOCK and any(block):
+            yield b"".join(block)
+            block, size = [], 0
+    if any(block):
+        yield b"".join(block)

@@ -19,11 +19,14 @@ from inference.wire import WireError
 
 MAX_HEAL = 4096  # bytes; nobody types a longer word
 MAX_STOPS, MAX_STOP = 4, 256  # strings, and characters of one
+MAX_CANDIDATES = 8
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _MOST_TOKENS = 1 << 24  # of max_tokens: more than any context
 _DAY_MS = 86_400_000.0
 _PRIORITIES = {priority.name.lower(): priority for priority in Priority}
-_OWN = frozenset({"name", "heal", "priority", "deadline_ms", "adopt_ms", "repeat_penalty", "repeat_last_n"})
+_OWN = frozenset(
+    {"name", "heal", "priority", "deadline_ms", "adopt_ms", "repeat_penalty", "repeat_last_n", "first_line", "private"}
+)
 # Fields of OpenAI that would change the answer, with the values that change nothing.
 _UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "echo": (None, False),
@@ -31,7 +34,6 @@ _UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "suffix": (None, ""),
     "logit_bias": (None, {}),
     "best_of": (None, 1),
-    "n": (None, 1),
     "presence_penalty": (None, 0, 0.0),
     "frequency_penalty": (None, 0, 0.0),
 }
@@ -45,7 +47,8 @@ class Call:
     """prompt: text, or token ids that are used as they are. name: the caller's own for this request, "" = none.
 
     with_usage: an event with the token counts ends the stream. deadline_ms: then it ends with what it has. adopt_ms: how long
-    it goes on when the caller is gone, so that a request with the same beginning finds more of it resident.
+    it goes on when the caller is gone, so that a request with the same beginning finds more of it resident. n_candidates:
+    OpenAI's n, of which fewer may come.
     """
 
     prompt: str | tuple[int, ...]
@@ -60,9 +63,15 @@ class Call:
     model: str = ""
     deadline_ms: float | None = None
     adopt_ms: float = 0.0
+    n_candidates: int = 1
+    first_line: bool = False
+    is_private: bool = False
 
     def request(self, request_id: int, tokens: tuple[int, ...]) -> GenerationRequest:
-        return GenerationRequest(request_id, tokens, self.heal, self.n_max, self.sampling, self.priority)
+        return GenerationRequest(
+            request_id, tokens, self.heal, self.n_max, self.sampling, self.priority, self.n_candidates, self.first_line,
+            self.is_private,
+        )  # fmt: skip
 
 
 def call_for(
@@ -76,7 +85,8 @@ def call_for(
     """The streamed call that asks for a request."""
     return Call(
         request.tokens, request.heal, request.n_max, request.sampling, request.priority, is_stream=True, name=name,
-        model=model, deadline_ms=deadline_ms, adopt_ms=adopt_ms,
+        model=model, deadline_ms=deadline_ms, adopt_ms=adopt_ms, n_candidates=request.n_candidates,
+        first_line=request.first_line, is_private=request.is_private,
     )  # fmt: skip
 
 
@@ -96,6 +106,10 @@ def encode_call(call: Call) -> dict[str, Any]:
         own["deadline_ms"] = call.deadline_ms
     if call.adopt_ms:
         own["adopt_ms"] = call.adopt_ms
+    if call.first_line:
+        own["first_line"] = True
+    if call.is_private:
+        own["private"] = True
     body: dict[str, Any] = {
         "prompt": call.prompt,
         "max_tokens": call.n_max,
@@ -106,6 +120,8 @@ def encode_call(call: Call) -> dict[str, Any]:
         "stream": call.is_stream,
         "midfill": own,
     }
+    if call.n_candidates > 1:
+        body["n"] = call.n_candidates
     if call.model:
         body["model"] = call.model
     if call.stops:
@@ -147,6 +163,9 @@ def _call(value: object) -> Call:
         model=text(_or(body.get("model"), ""), "model"),
         deadline_ms=None if deadline is None else _number(deadline, 0, _DAY_MS, "midfill.deadline_ms"),
         adopt_ms=_number(_or(own.get("adopt_ms"), 0), 0, 60_000, "midfill.adopt_ms"),
+        n_candidates=_within(integer(_or(body.get("n"), 1), "n"), 1, MAX_CANDIDATES, "n"),
+        first_line=flag(_or(own.get("first_line"), False), "midfill.first_line"),
+        is_private=flag(_or(own.get("private"), False), "midfill.private"),
     )
 
 

@@ -34,9 +34,27 @@ class EngineConfig:
         16, "Prompts kept in RAM besides, when the cache has no place for them or would become slow; 0 = none."
     )
     stow_bytes: int = setting(512 * 1024 * 1024, "Most bytes of RAM for these prompts; 0 = none are kept.")
+    prompt_cache: bool = setting(
+        True, "Save prompts in the cache directory: a new engine goes on where the last one was. `midfill cache` shows them."
+    )
+    prompt_cache_bytes: int = setting(
+        2 * 1024 * 1024 * 1024, "Most bytes of disk for saved prompts of all models; half of what is free, if that is less."
+    )
+    save_every_s: float = setting(20.0, "How often a prompt that has grown is saved while you type, in seconds.")
     n_threads: int = setting(0, "CPU threads; 0 = measured at first start and kept on disk.")
     n_gpu_layers: int = setting(
         -1, "Layers on the GPU; -1 = all that fit, 0 = none. Set by you, and not to 0, it brings a warning if there is no GPU."
+    )
+    gpu_devices: tuple[str, ...] = setting(
+        (), "Devices that layers may lie on, by the names that `midfill doctor` tells, such as CUDA0; empty = all."
+    )
+    kv_type: str = setting(
+        "f16",
+        "How the cache stores keys and values: q8_0 takes half the memory of f16, q4_0 a quarter and some quality. Those two "
+        "need flash attention.",
+    )
+    flash_attention: str = setting(
+        "auto", "Attention without its scores written out: auto, where llama.cpp can; on; off, which costs memory."
     )
     prefill_ms_per_token: float = setting(0.0, "Cost of one prompt token in ms; 0 = measured at first start, kept on disk.")
     step_ms: float = setting(0.0, "Cost of one generated token in ms; 0 = measured at first start, kept on disk.")

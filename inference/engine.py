@@ -16,10 +16,14 @@ from numpy.typing import NDArray
 
 from inference.admission import Admission
 from inference.backend import Backend, Outcome, Row
+from inference.candidates import Candidates
 from inference.costs import CostTable
+from inference.engine_stats import stats_of
 from inference.healing import HealingIndex
 from inference.inbox import Inbox
 from inference.kv_cache import KvCache
+from inference.prompt_cache.archive import Archive
+from inference.prompt_cache.keeper import Keeper
 from inference.run import Run, Sink
 from inference.scheduler import PATIENCE_MS, Scheduler
 from inference.tally import Tally
@@ -27,12 +31,14 @@ from inference.types import ClaimKind, Costs, Counters, EngineStats, FinishReaso
 
 logger = logging.getLogger(__name__)
 
+_LAST_S = 2.0  # for saving prompts at the end
+
 
 class Engine:
     """n_ctx: longest sequence in tokens. costs: of this machine, as far as `table` knows no better.
 
     table: what steps of this machine cost; None: what `costs` say. n_stowed, stow_bytes: sequences kept in RAM. on_end: is told
-    the table when `run_forever` ends.
+    the table when `run_forever` ends. archive: prompts on disk, started; one is saved every save_every_s while somebody types.
     """
 
     def __init__(
@@ -47,6 +53,8 @@ class Engine:
         background_rows: int = 32,
         n_stowed: int = 0,
         stow_bytes: int = 0,
+        archive: Archive | None = None,
+        save_every_s: float = 20.0,
         clock: Callable[[], float] = time.monotonic,
         on_end: Callable[[CostTable], None] = lambda table: None,
     ) -> None:
@@ -68,27 +76,33 @@ class Engine:
         self._on_end = on_end
         self._runs: list[Run] = []
         self._tally = Tally()
-        self._admission = Admission(self.kv, self._tally, clock)
         self._typed_at = float("-inf")
         self._failed = ""
         self._inbox = Inbox(clock)
+        self._keeper: Keeper | None = None
+        if archive is not None:
+            self._keeper = Keeper(archive, self.kv, backend, clock=clock, save_every_s=save_every_s, on_lost=self._fail)
+            archive.listen(self._inbox.wake)
+        self._admission = Admission(self.kv, self._tally, clock, None if self._keeper is None else self._keeper.restorer)
         backend.set_abort(self._inbox.is_aborted)
 
     # -- for other threads
 
     def submit(self, request: GenerationRequest, sink: Sink) -> None:
         """Queue a request. Its events go to sink; the last one has a finish. Never blocks on the model."""
-        run = Run(request, sink, self._clock())
+        now = self._clock()
+        run = Candidates(request, sink, now).first if request.n_candidates > 1 else Run(request, sink, now)
         if not self._inbox.put(run):
-            run.end(FinishReason.CANCELLED, self._clock())
+            run.end(FinishReason.CANCELLED, now)
 
     def cancel(self, request_id: int) -> None:
         """End a request; unknown ids are ignored. A step that serves nobody else is aborted where the device allows."""
         self._inbox.cancel(request_id)
 
     def n_reusable(self, tokens: tuple[int, ...]) -> int:
-        """Longest prefix of tokens that is resident or stowed; from another thread off by what the running step changes."""
-        return self.kv.n_known(tokens)
+        """Longest prefix of tokens that is in the cache, in RAM or on disk; off by what the running step changes."""
+        n_saved = self._keeper.restorer.n_known(tokens) if self._keeper is not None else 0
+        return max(self.kv.n_known(tokens), n_saved)
 
     def counters(self) -> Counters:
         return self._tally.counters
@@ -99,28 +113,7 @@ class Engine:
 
     def stats(self) -> EngineStats:
         """What is held and was done; cheap."""
-        runs, sequences, stowed = list(self._runs), self.kv.sequences, self.kv.stowage.all
-        running = [run.priority for run in runs if run.sequence is not None]
-        waiting = [run.priority for run in runs if run.sequence is None] + self._inbox.priorities()
-        return EngineStats(
-            waiting=tuple(waiting.count(p) for p in Priority),
-            running=tuple(running.count(p) for p in Priority),
-            n_resident=sum(bool(s.tokens) for s in sequences),
-            n_resident_tokens=sum(len(s.tokens) for s in sequences),
-            n_used_cells=self.kv.n_used(),
-            n_cells=self._backend.n_ctx,
-            n_stowed=len(stowed),
-            n_stowed_tokens=sum(len(s.tokens) for s in stowed),
-            stowed_bytes=sum(s.n_bytes for s in stowed),
-            stow_limit_bytes=self.kv.stowage.max_bytes,
-            counters=self._tally.counters,
-            claims=self._tally.claims,
-            n_stows=self.kv.n_stows,
-            n_restores=self.kv.n_restores,
-            n_evictions=self.kv.n_evictions,
-            n_set_aside=self._tally.n_set_aside,
-            n_aborted_steps=self._tally.n_aborted_steps,
-        )
+        return stats_of(list(self._runs), self._inbox.priorities(), self.kv, self._backend.n_ctx, self._tally, self._keeper)
 
     def close(self) -> None:
         """No more steps; everything unfinished is answered CANCELLED by the owner thread."""
@@ -150,8 +143,11 @@ class Engine:
             if self._inbox.is_closed:
                 break
             if not busy:
-                self._inbox.wait()
+                self._inbox.wait(self._keeper.wait_s() if self._keeper is not None else None)
         self._end_all(FinishReason.CANCELLED)
+        if self._keeper is not None:
+            self._backend.set_abort(lambda: False)
+            self._keeper.saver.finish(0.0 if self._failed else _LAST_S)
         self._backend.close()
         self._on_end(self.table)
 
@@ -172,14 +168,16 @@ class Engine:
             self._drop_finished()
         settled = False
         if not any(run.priority.is_foreground and not run.has_byte for run in self._runs) and self._inbox.is_empty:
-            settled = self.kv.settle()
-        # those that are left without a plan waited for a sequence, which is free now
-        return bool(plan or self._runs or settled)
+            settled = self.kv.settle() or (self._keeper is not None and not self._failed and self._keeper.saver.tend())
+        # those that are left without a plan waited for a sequence, which is free now; or they wait for the disk, which wakes us
+        return bool(plan or settled or not all(self._keeper and self._keeper.restorer.is_held(run) for run in self._runs))
 
     def _take_commands(self) -> None:
         arrived, cancelled = self._inbox.take()
         self._runs.extend(arrived)
         now = self._clock()
+        if arrived and self._keeper is not None:
+            self._keeper.saver.has_arrived()
         if any(run.priority is Priority.TYPING for run in arrived):
             self._typed_at = now
         for run in self._runs:
@@ -211,9 +209,12 @@ class Engine:
             self._choose(run, logits, now)
 
     def _choose(self, run: Run, logits: NDArray[np.float32], now: float) -> None:
+        begun = run.others(logits, self.kv.fork, self._vocab, self._healing, now)
+        self._runs += begun
         run.accept(logits, self._vocab, self._healing, now)
-        if run.finish is None and len(run.path) >= self.n_ctx:
-            run.end(FinishReason.CONTEXT, now)
+        for each in (run, *begun):
+            if each.finish is None and len(each.path) >= self.n_ctx:
+                each.end(FinishReason.CONTEXT, now)
 
     def _decode(self, batch: list[tuple[Run, int]], started: float) -> None:
         rows: list[Row] = []
@@ -244,9 +245,9 @@ class Engine:
         elif outcome is Outcome.REFUSED:
             self._isolate(batch, started)
         else:
-            self._fail("the model's context failed; restart midfill")
+            self._fail()
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str = "the model's context failed; restart midfill") -> None:
         """Everything unfinished, and every later request, is answered with the error."""
         self._failed = why
         self._end_all(FinishReason.ERROR, why)
@@ -259,7 +260,7 @@ class Engine:
             row += n
             self.kv.stored(run.sequence, run.path[run.pos : run.pos + n])
             now = self._clock()
-            run.rode(n, (now - started) * 1000)
+            run.rode(n, (now - started) * 1000, self._tally.counters.n_steps)
             if run.pos == len(run.path):
                 logits = self._backend.logits(row)
                 self.kv.keep_logits(run.sequence, logits)

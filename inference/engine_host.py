@@ -19,6 +19,7 @@ from dataclasses import fields
 
 from inference.backend import Vocab
 from inference.engine import Engine
+from inference.memory_report import MemoryBoard, MemoryReport
 from inference.models.identity import ModelFile
 from inference.serve.host import Sink
 from inference.types import (
@@ -58,7 +59,8 @@ class _Loaded:
 class ModelHost:
     """Fits `inference.serve.host.EngineHost`. To be made and used on one event loop; nothing is loaded before `start`.
 
-    open_engine, load_vocab: blocking, called in threads. unload_s: 0 = the weights stay. on_leases: told how many there are.
+    open_engine, load_vocab: blocking, called in threads. memory: where `open_engine` tells its plan. unload_s: 0 = the weights
+    stay. on_leases: told how many there are.
     """
 
     def __init__(
@@ -70,13 +72,15 @@ class ModelHost:
         load_vocab: Callable[[], Vocab],
         *,
         notices: tuple[str, ...] = (),
+        memory: MemoryBoard | None = None,
         unload_s: float = 0.0,
         on_leases: Callable[[int], None] = lambda n: None,
     ) -> None:
         self.model = model
         self.model_name = model_name
         self.settings = settings
-        self.notices = notices
+        self._notices = notices
+        self._memory = memory
         self.vocab: Vocab | None = None
         self.n_ctx = 0
         self._open_engine = open_engine
@@ -102,6 +106,13 @@ class ModelHost:
         """Load the weights."""
         if self._loading is None and not self._is_closed:
             self._loading = self._loop.create_task(self._load())
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return self._notices + (self._memory.notices if self._memory is not None else ())
+
+    def memory(self) -> MemoryReport | None:
+        return self._memory.report if self._memory is not None else None
 
     def costs(self) -> Costs | None:
         if self._loaded is not None:

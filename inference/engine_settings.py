@@ -11,21 +11,22 @@ from typing import Any
 from inference.config import EngineConfig
 
 NAMES = (
-    "n_ctx", "n_sequences", "n_stowed", "stow_bytes", "n_threads", "n_gpu_layers", "prefill_ms_per_token", "step_ms",
-    "chunk_ms", "background_rows", "linger_s", "unload_s",
+    "n_ctx", "n_sequences", "n_stowed", "stow_bytes", "prompt_cache", "prompt_cache_bytes", "save_every_s", "n_threads",
+    "n_gpu_layers", "gpu_devices", "kv_type", "flash_attention", "prefill_ms_per_token", "step_ms", "chunk_ms",
+    "background_rows", "linger_s", "unload_s",
 )  # fmt: skip
 
 
 def settings_of(config: EngineConfig) -> dict[str, Any]:
-    return {name: getattr(config, name) for name in NAMES}
+    """As JSON gives them back."""
+    values = {name: getattr(config, name) for name in NAMES}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def given(config: EngineConfig) -> dict[str, Any]:
     """Those that somebody set, or that are not as usual: enough to make them anew from nothing."""
-    usual = EngineConfig()
-    return {
-        name: value for name, value in settings_of(config).items() if name in config.explicit or value != getattr(usual, name)
-    }
+    usual = settings_of(EngineConfig())
+    return {name: value for name, value in settings_of(config).items() if name in config.explicit or value != usual[name]}
 
 
 def differing(mine: Mapping[str, object], others: Mapping[str, object]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import psutil
 from inference import child
 
 _MOST_BYTES = 1 << 20
-_NO_LIMIT = 1 << 60  # control groups of version 1 write a huge number where there is no limit
+NO_LIMIT = 1 << 60  # control groups of version 1 write a huge number where there is no limit
 
 # Feature as llama.cpp names it: what the kernel calls what it needs.
 _X86 = {
@@ -139,7 +139,7 @@ def _mac_features(look: Look) -> frozenset[str]:
 def cpu_quota(look: Look) -> float | None:
     """CPUs' worth of time that the control group allows, in whichever version and at whatever depth; None = no quota."""
     quotas = []
-    for group in _groups(look, "cpu"):
+    for group in groups(look, "cpu"):
         used = look.text(f"{group}/cpu.max").split() or [
             look.text(f"{group}/cpu.cfs_quota_us").strip(),
             look.text(f"{group}/cpu.cfs_period_us").strip(),
@@ -156,16 +156,16 @@ def memory(look: Look) -> Memory:
         total, available = int(whole.total), int(whole.available)
     except (OSError, RuntimeError, AttributeError):
         total = available = 0
-    for group in _groups(look, "memory"):
+    for group in groups(look, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             limit = look.text(f"{group}/{name}").strip()
-            if limit.isdecimal() and 0 < int(limit) < _NO_LIMIT:
+            if limit.isdecimal() and 0 < int(limit) < NO_LIMIT:
                 total = min(total or int(limit), int(limit))
                 available = min(available or total, total)
     return Memory(total, available)
 
 
-def _groups(look: Look, controller: str) -> list[str]:
+def groups(look: Look, controller: str) -> list[str]:
     """Directories of this process's control groups, from its own one up to the root."""
     top = "sys/fs/cgroup"
     found: list[str] = [top]

@@ -29,6 +29,7 @@ class Inbox:
         self._abort = False
         self._abort_at = math.inf
         self._is_closed = False
+        self._has_news = False
 
     # -- for any thread
 
@@ -54,6 +55,12 @@ class Inbox:
     def close(self) -> None:
         with self._changed:
             self._is_closed = self._abort = True
+            self._changed.notify()
+
+    def wake(self) -> None:
+        """Something else has happened that the owner thread may go on with."""
+        with self._changed:
+            self._has_news = True
             self._changed.notify()
 
     @property
@@ -105,6 +112,7 @@ class Inbox:
             arrived, cancelled = list(self._arrived), self._cancelled
             self._arrived.clear()
             self._cancelled = set()
+            self._has_news = False
             self._abort, self._abort_at = self._is_closed, math.inf
             return arrived, cancelled
 
@@ -127,7 +135,9 @@ class Inbox:
         with self._changed:
             self._decoding = []
 
-    def wait(self) -> None:
-        """Sleep until something arrives, is cancelled or the engine is closed."""
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Sleep until something arrives, is cancelled or otherwise new, or the engine is closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_closed or bool(self._arrived) or bool(self._cancelled))
+            self._changed.wait_for(
+                lambda: self._is_closed or self._has_news or bool(self._arrived) or bool(self._cancelled), timeout_s
+            )

@@ -10,13 +10,11 @@ it back. A model whose state can't be saved keeps what there is a sequence for.
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from inference.backend import Backend
+from inference.cells import Cells
 from inference.sequence import WIDTH, Sequence, n_common_packed, pack
 from inference.stow import Stowage, Stowed
 from inference.types import ClaimKind
@@ -36,16 +34,15 @@ class Claim:
     kind: ClaimKind
 
 
-class KvCache:
+class KvCache(Cells):
     """n_sequences: resident at once. n_stowed, stow_bytes: kept in RAM besides, if the backend can save and restore."""
 
     def __init__(self, backend: Backend, n_sequences: int, *, n_stowed: int = 0, stow_bytes: int = 0) -> None:
-        self._backend = backend
-        self.sequences = [Sequence(i) for i in range(min(n_sequences, backend.n_seq_max))]
+        super().__init__(backend, n_sequences)
         self.stowage = Stowage(n_stowed, stow_bytes)
         self.n_stows = self.n_restores = self.n_evictions = 0
-        self._cell = itertools.count()
         self._tick = 0
+        self.on_loss: Callable[[Sequence], None] = lambda sequence: None  # told what goes and is kept nowhere
         self._peak = 0  # most cells in use since the last move: the highest one in use is not above
         self._is_settled = True  # since then nothing was claimed or released
 
@@ -66,32 +63,24 @@ class KvCache:
         known = [*(s.packed for s in self.stowage.all), *(bytes(s.packed) for s in self.sequences)]
         return max(n_common_packed(k, packed) for k in known)
 
-    def n_used(self) -> int:
-        """Cells in use; those that sequences share count once. May be asked from another thread, like `n_known`."""
-        return self._n_cells(self.sequences)
-
-    @staticmethod
-    def _n_cells(sequences: list[Sequence]) -> int:
-        cells = [bytes(s.cells) for s in sequences]
-        shared = (max((n_common_packed(c, other) for other in cells[:i]), default=0) for i, c in enumerate(cells))
-        return sum(map(len, cells)) // WIDTH - sum(shared)
-
-    def n_freed_by(self, sequence: Sequence) -> int:
-        """Cells that nobody else holds."""
-        others = (n_common_packed(sequence.cells, s.cells) for s in self.sequences if s is not sequence)
-        return len(sequence.tokens) - max(others, default=0)
-
     # -- claims
 
-    def claim(self, tokens: tuple[int, ...], owner: int, *, n_prompt: int = 0, background: bool = False) -> Claim | None:
+    def claim(
+        self, tokens: tuple[int, ...], owner: int, *, n_prompt: int = 0, background: bool = False, private: bool = False
+    ) -> Claim | None:
         """A sequence for a request; None if all are busy, or if background work is stowed and those that are busy leave no room
-        for it. n_prompt: how many of the tokens are its prompt; 0: all.
+        for it. n_prompt: how many of the tokens are its prompt; 0: all. private: nothing of it is to be saved to disk.
 
         One whose prompt (or what is resident of it, if its prefill was ended) has little in common with the new one is left
         alone; the common part is then shared by copy. Background work also leaves alone what somebody types at: the next key
         will ask for its tail.
         """
-        n_prompt = n_prompt or len(tokens)
+        claim = self._claim(tokens, owner, n_prompt or len(tokens), background)
+        if claim is not None:
+            claim.sequence.is_private |= private
+        return claim
+
+    def _claim(self, tokens: tuple[int, ...], owner: int, n_prompt: int, background: bool) -> Claim | None:
         packed = pack(tokens)
         best, n = self.match(packed)
         stowed, n_stowed = self.stowage.match(packed)
@@ -100,7 +89,7 @@ class KvCache:
             target = self._to_vacate(None)
             if target is None:
                 return None
-            if self._backend.n_ctx - self._n_cells([s for s in self.sequences if not s.is_idle]) < len(stowed.tokens):
+            if not self._has_place(len(stowed.tokens)):
                 if background:
                     return None
                 missed = ClaimKind.FULL
@@ -124,6 +113,7 @@ class KvCache:
             why = ClaimKind.NEW if not n else ClaimKind.SHORT if n < MIN_COPY else ClaimKind.CUT
             return self._take(target, owner, n_prompt, background, 0, missed or why)
         target.append(best.tokens[:n], best.cells[: n * WIDTH])
+        target.is_private = best.is_private
         if n - 1 in best.logits:
             target.logits[n - 1] = best.logits[n - 1]
         return self._take(target, owner, n_prompt, background, n, ClaimKind.SHARED)
@@ -133,12 +123,14 @@ class KvCache:
         idle = [s for s in self.sequences if s.is_idle and s is not spared]
         return min(idle, key=lambda s: (bool(s.tokens), s.last_used), default=None)
 
-    def _take(
-        self, sequence: Sequence, owner: int, n_prompt: int, background: bool, n: int, kind: ClaimKind
-    ) -> Claim:
+    def _has_place(self, n: int) -> bool:
+        """For n tokens, beside those that are busy."""
+        return self._backend.n_ctx - self.n_cells(s for s in self.sequences if not s.is_idle) >= n
+
+    def _take(self, sequence: Sequence, owner: int, n_prompt: int, background: bool, n: int, kind: ClaimKind) -> Claim:
         self._tick += 1
         self._is_settled = False
-        sequence.is_background = background
+        sequence.is_background, sequence.is_branch = background, False
         sequence.owner, sequence.last_used, sequence.n_prompt = owner, self._tick, n_prompt
         return Claim(sequence, n, kind)
 
@@ -148,25 +140,32 @@ class KvCache:
         self._is_settled = False
         sequence.owner, sequence.last_used = None, self._tick
 
-    # -- what the cells hold
+    # -- candidates beside the first
 
-    def truncate(self, sequence: Sequence, n: int) -> int:
-        """Keep the first n positions; returns how many are kept: 0 where the model can't drop a part."""
-        if n >= len(sequence.tokens):
-            return len(sequence.tokens)
-        if not self._backend.truncate(sequence.seq, n):
-            self._backend.truncate(sequence.seq, 0)
-            n = 0
-        sequence.cut(n)
-        return n
+    def fork(self, source: Sequence, n: int) -> Sequence | None:
+        """Another sequence that shares the first n positions of a claimed one. None: there is none to spare, or this model
+        can't. Nothing is lost for it: it is an empty one, or one whose tokens are stowed or known elsewhere."""
+        idle = sorted((s for s in self.sequences if s.is_idle), key=lambda s: (bool(s.tokens), s.last_used))
+        target = next((s for s in idle if len(s.tokens) < MIN_COPY or self._keep(s)), None)
+        if target is None:
+            return None
+        self._peak = max(self._peak, self.n_used())
+        self.truncate(target, 0)
+        if not self._backend.copy(source.seq, target.seq, n):
+            return None
+        target.append(source.tokens[:n], source.cells[: n * WIDTH])
+        self._tick += 1
+        self._is_settled = False
+        target.is_background, target.is_branch, target.is_private = source.is_background, True, source.is_private
+        target.owner, target.last_used, target.n_prompt = source.owner, self._tick, source.n_prompt
+        return target
 
-    def stored(self, sequence: Sequence, tokens: list[int]) -> None:
-        """The backend has put these tokens behind what the sequence holds."""
-        sequence.append(tokens, pack(itertools.islice(self._cell, len(tokens))))
+    def drop(self, sequence: Sequence) -> None:
+        """A candidate has ended: what it holds beside the shared beginning is worth nothing."""
+        self.truncate(sequence, 0)
+        self.release(sequence)
 
-    def keep_logits(self, sequence: Sequence, logits: NDArray[np.float32]) -> None:
-        """Keep the logits behind the sequence's last position."""
-        sequence.keep_logits(len(sequence.tokens) - 1, logits)
+    # -- room
 
     def make_room(self, n: int) -> bool:
         """Empty idle sequences that really free cells, used longest ago first, until n are free; False if there is none."""
@@ -226,14 +225,16 @@ class KvCache:
 
     def _vacate(self, sequence: Sequence) -> None:
         self._peak = max(self._peak, self.n_used())
-        self._keep(sequence)
+        if not self._keep(sequence):
+            self.on_loss(sequence)
         self.truncate(sequence, 0)
 
     def _keep(self, sequence: Sequence) -> bool:
         """Let what the sequence holds be known elsewhere: stowed, or as part of another. It stays resident."""
         if not self.stowage.is_open or len(sequence.tokens) < MIN_COPY:
             return False
-        others: list[Sequence | Stowed] = [*self.stowage.all, *(s for s in self.sequences if s is not sequence)]
+        lasting = (s for s in self.sequences if s is not sequence and not s.is_branch)
+        others: list[Sequence | Stowed] = [*self.stowage.all, *lasting]
         if any(n_common_packed(s.packed, sequence.packed) == len(sequence.tokens) for s in others):
             return True
         state = self._backend.save(sequence.seq)
@@ -248,20 +249,37 @@ class KvCache:
 
         As with resident sequences, one of which the request needs little stays what it is, and is only read.
         """
-        self._vacate(target)
-        if self._backend.n_ctx - self.n_used() < len(stowed.tokens):
-            self.make_room(len(stowed.tokens))
-        if not self._backend.restore(target.seq, stowed.state, len(stowed.tokens)):
+        if not self._put_back(target, stowed.tokens, stowed.state):
             self.stowage.drop(stowed)  # something is wrong with it
             return None
-        self.stored(target, list(stowed.tokens))
         target.logits = dict(stowed.logits)
-        target.last_used = stowed.last_used
+        target.last_used, target.is_private = stowed.last_used, stowed.is_private
         self.n_restores += 1
         if _goes_on(stowed, n, background):
             self.stowage.drop(stowed)
             return n
         return self.truncate(target, n)
+
+    def bring(self, tokens: tuple[int, ...], state: bytes, n_prompt: int) -> Sequence | ClaimKind:
+        """Put a state that was neither resident nor stowed into an idle sequence, which stays idle; or why not."""
+        target = self._to_vacate(None)
+        if target is None or not self._has_place(len(tokens)):
+            return ClaimKind.FULL
+        if not self._put_back(target, tokens, state):
+            return ClaimKind.REFUSED
+        target.n_prompt, target.is_background = n_prompt, False
+        self.release(target)
+        return target
+
+    def _put_back(self, target: Sequence, tokens: tuple[int, ...], state: bytes) -> bool:
+        """False: target is empty."""
+        self._vacate(target)
+        if self._backend.n_ctx - self.n_used() < len(tokens):
+            self.make_room(len(tokens))
+        if not self._backend.restore(target.seq, state, len(tokens)):
+            return False
+        self.stored(target, list(tokens))
+        return True
 
 
 def _goes_on(known: Sequence | Stowed, n: int, background: bool) -> bool:

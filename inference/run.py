@@ -1,52 +1,59 @@
-"""One request inside the engine: its path of tokens, how far the path is resident, and what it has said so far.
+"""One run of a request inside the engine: its path of tokens, how far the path is resident, and what it has said so far.
 
-Owns healing, stopping and the assembly of characters for one request. Refuses the cache and the backend: the engine tells
-it what is resident and hands it logits.
+Owns healing, stopping and the assembly of characters for one run. A request has one; if it asks for several candidates, more
+part from it (`candidates`). Refuses the cache and the backend: the engine tells it what is resident and hands it logits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inference.backend import Vocab
 from inference.detokenizer import Detokenizer
+from inference.effort import Effort
 from inference.healing import HealingIndex
-from inference.sampler import choose
+from inference.sampler import choose, log_probability
 from inference.sequence import Sequence
 from inference.types import FinishReason, GenerationRequest, GenerationStats, Priority, TokenEvent
 
 Sink = Callable[[TokenEvent], None]
+Fork = Callable[[Sequence, int], Sequence | None]  # another sequence with the first n positions of this one, if there is one
+
+
+class Parting(Protocol):
+    """Where others part from a run: `candidates`."""
+
+    def part(self, logits: NDArray[np.float32], fork: Fork, vocab: Vocab, healing: HealingIndex, now: float) -> Iterator[Run]:
+        """Those that begin now. The run is about to choose from these logits."""
+        ...
 
 
 class Run:
     """path = prompt, then the tokens chosen. path[:pos] is resident; path[pos:] is pending."""
 
-    def __init__(self, request: GenerationRequest, sink: Sink, now: float) -> None:
+    def __init__(self, request: GenerationRequest, sink: Sink, now: float, *, effort: Effort | None = None) -> None:
         self.request = request
         self.path = list(request.tokens)
         self.pos = 0
         self.sequence: Sequence | None = None
         self.finish: FinishReason | None = None
+        self.candidates: Parting | None = None
+        self.is_branch = False
         self.n_waited = 0  # steps of others since it last rode in one
         self.row_limit = 0  # most rows of its chunk, since a keystroke ended one; 0: no limit
         self.lacks_room = False  # set aside because the cells were full: it waits for somebody to end
-        self.n_reused = 0
-        self.n_evaluated = 0
         self.n_healing = 0
         self.n_generated = 0
-        self.n_steps = 0
-        self.n_rows = 0
-        self.prefill_ms = 0.0
-        self.decode_ms = 0.0
-        self._rest = request.heal
+        self.logprobs: list[float] = []  # of the tokens chosen, if there are candidates to be compared
+        self.rest = request.heal  # bytes that the next tokens must begin with
+        self.rng = np.random.default_rng(request.sampling.seed)
+        self._effort = effort or Effort(len(request.tokens), now)
         self._detokenizer = Detokenizer()
-        self._rng = np.random.default_rng(request.sampling.seed)
         self._sink = sink
-        self._submitted = now
-        self._first_byte_ms: float | None = None
 
     @property
     def request_id(self) -> int:
@@ -67,7 +74,7 @@ class Run:
     @property
     def has_byte(self) -> bool:
         """Something beyond the cursor was said already."""
-        return self._first_byte_ms is not None
+        return self.n_generated > 0
 
     @property
     def in_prefill(self) -> bool:
@@ -76,26 +83,19 @@ class Run:
     def place(self, sequence: Sequence | None, n: int) -> None:
         """The first n tokens of the path are resident, in `sequence`. What was evaluated before and is lost doesn't count."""
         self.sequence, self.pos = sequence, n
-        in_prompt = min(n, self.n_prompt)
-        self.n_evaluated = min(self.n_evaluated, in_prompt)
-        self.n_reused = in_prompt - self.n_evaluated
+        self._effort.placed(min(n, self.n_prompt))
 
-    def rode(self, n: int, ms: float) -> None:
-        """A step of ms with n of its rows is done."""
-        if self.in_prefill:
-            self.prefill_ms += ms
-        else:
-            self.decode_ms += ms
-        self.n_evaluated += max(0, min(self.pos + n, self.n_prompt) - self.pos)
+    def rode(self, n: int, ms: float, step: int) -> None:
+        """A step of ms with n of its rows is done, the engine's step of that number."""
+        n_of_prompt = max(0, min(self.pos + n, self.n_prompt) - self.pos)
+        self._effort.rode(n, n_of_prompt, ms, step, in_prefill=self.in_prefill)
         self.pos += n
-        self.n_steps += 1
-        self.n_rows += n
         self.n_waited = 0
         self.row_limit = 0 if n < self.row_limit else 2 * self.row_limit
 
     def was_ended(self, n: int) -> None:
         """A step with n of its rows was ended for somebody else: the next one is shorter."""
-        self.n_rows += n
+        self._effort.n_rows += n
         self.row_limit = max(1, n // 2)
 
     def role(self, position: int) -> str:
@@ -106,6 +106,10 @@ class Run:
             return "prompt"
         return "healing" if position < self.n_prompt + self.n_healing else "generated"
 
+    def others(self, logits: NDArray[np.float32], fork: Fork, vocab: Vocab, healing: HealingIndex, now: float) -> list[Run]:
+        """Those that part from it now, before it chooses from these logits."""
+        return [] if self.candidates is None else list(self.candidates.part(logits, fork, vocab, healing, now))
+
     def accept(self, logits: NDArray[np.float32], vocab: Vocab, healing: HealingIndex, now: float) -> None:
         """Choose the token behind the whole path from its logits; says what is new, and ends where it must."""
         if self.request.n_max == 0:
@@ -113,36 +117,53 @@ class Run:
             return
         sampling = self.request.sampling
         allowed = None
-        if self._rest:
-            allowed = healing.allowed(self._rest)
+        if self.rest:
+            allowed = healing.allowed(self.rest)
             if not len(allowed):
                 self.end(FinishReason.ERROR, now, "the vocabulary has no token for what was typed")
                 return
-        token = choose(logits, sampling, self.path[-sampling.repeat_last_n :], self._rng, allowed)
+        token = choose(logits, sampling, self.recent, self.rng, allowed)
+        self.take(token, log_probability(logits, token) if self.request.n_candidates > 1 else 0.0, vocab, now)
+
+    @property
+    def recent(self) -> list[int]:
+        """Tokens that the repeat penalty applies to."""
+        return self.path[-self.request.sampling.repeat_last_n :]
+
+    def take(self, token: int, logprob: float, vocab: Vocab, now: float) -> None:
+        """This token is chosen. logprob: its logarithmic probability of all tokens, if that is wanted."""
         if token in vocab.stop_tokens:
             self.end(FinishReason.STOP, now)
             return
-        self.path.append(token)
-        beyond = self._beyond(vocab.pieces[token])
-        finish = None
-        if beyond:
-            self.n_generated += 1
-            if self._first_byte_ms is None:
-                self._first_byte_ms = (now - self._submitted) * 1000
-            if self.n_generated >= self.request.n_max:
-                finish = FinishReason.LENGTH
-        text = self._detokenizer.push(beyond)
+        n_healing, n_generated = self.n_healing, self.n_generated
+        text, ends_line = self._append(token, logprob, vocab)
+        self._effort.n_healing += self.n_healing - n_healing
+        self._effort.n_generated += self.n_generated - n_generated
+        if self.has_byte and not self.is_branch:
+            self._effort.said(now)
+        is_long = self.n_generated > n_generated and self.n_generated >= self.request.n_max
+        finish = FinishReason.LENGTH if ends_line or is_long else None
         if text or finish:
             self._say(text, finish, now)
 
-    def _beyond(self, data: bytes) -> bytes:
-        """The part of a chosen token's bytes that reaches beyond the cursor."""
-        if not self._rest:
-            return data
-        self.n_healing += 1
-        n = len(self._rest)
-        self._rest = self._rest[len(data) :]
-        return data[n:]
+    def repeat(self, path: list[int], logprobs: list[float], vocab: Vocab, now: float) -> None:
+        """What another run of the request has chosen, which counts as that one's work."""
+        texts = [self._append(t, p, vocab)[0] for t, p in zip(path[self.n_prompt :], logprobs, strict=True)]
+        if text := "".join(texts):
+            self._say(text, None, now)
+
+    def _append(self, token: int, logprob: float, vocab: Vocab) -> tuple[str, bool]:
+        """The characters beyond the cursor that the token completes, and whether it completes the only line wanted."""
+        data = vocab.pieces[token]
+        self.path.append(token)
+        self.logprobs.append(logprob)
+        beyond = data[len(self.rest) :]
+        if self.rest:
+            self.n_healing += 1
+            self.rest = self.rest[len(data) :]
+        self.n_generated += bool(beyond)
+        ends_line = self.request.first_line and b"\n" in beyond
+        return self._detokenizer.push(beyond[: beyond.index(b"\n") + 1] if ends_line else beyond), ends_line
 
     def end(self, finish: FinishReason, now: float, error: str = "") -> None:
         if self.finish is None:
@@ -153,17 +174,10 @@ class Run:
         self._sink(TokenEvent(self.request_id, text, self.stats(now), finish, error))
 
     def stats(self, now: float) -> GenerationStats:
-        total = (now - self._submitted) * 1000
-        return GenerationStats(
-            n_prompt=self.n_prompt,
-            n_reused=self.n_reused,
-            n_evaluated=self.n_evaluated,
-            n_healing=self.n_healing,
-            n_generated=self.n_generated,
-            n_steps=self.n_steps,
-            n_rows=self.n_rows,
-            queue_ms=max(0.0, total - self.prefill_ms - self.decode_ms),
-            prefill_ms=self.prefill_ms,
-            decode_ms=self.decode_ms,
-            first_byte_ms=self._first_byte_ms,
-        )
+        return self._effort.stats(now)
+
+    def fork(self, sink: Sink, now: float) -> Run:
+        """Another run of the same request, that has chosen nothing yet."""
+        other = Run(self.request, sink, now, effort=self._effort)
+        other.is_branch = True
+        return other

@@ -25,11 +25,40 @@ def choose(
     logits: shape (n_tokens,), not changed. recent: tokens the repeat penalty applies to. allowed: ids to choose from (not
     empty), ascending; None = all. The probabilities of the allowed ids are renormalized.
     """
-    if params.repeat_penalty != 1.0 and recent:
-        logits = _penalized(logits, recent, params.repeat_penalty)
-    scores = logits if allowed is None else logits[allowed]
+    scores = _scores(logits, params, recent, allowed)
     picked = int(np.argmax(scores)) if params.temperature <= 0 else _draw(scores, params, rng)
     return picked if allowed is None else int(allowed[picked])
+
+
+def likeliest(
+    logits: NDArray[np.float32],
+    params: SamplingParams,
+    recent: Sequence[int],
+    n: int,
+    allowed: NDArray[np.int64] | None = None,
+) -> list[tuple[int, float]]:
+    """The best n ids, or as many as are allowed, the greedy choice first: (id, its probability divided by the best one's)."""
+    scores = _scores(logits, params, recent, allowed)
+    n = min(n, len(scores))
+    top = np.sort(np.argpartition(-scores, n - 1)[:n])
+    top = top[np.argsort(-scores[top], kind="stable")]
+    shares = np.exp(scores[top] - scores[top[0]])
+    ids = top if allowed is None else allowed[top]
+    return [(int(i), float(share)) for i, share in zip(ids, shares, strict=True)]
+
+
+def log_probability(logits: NDArray[np.float32], token: int) -> float:
+    """Natural logarithm of a token's probability among all tokens, as the model says it: nothing is penalized or excluded."""
+    highest = logits.max()
+    return float(logits[token] - highest) - float(np.log(np.exp(logits - highest).sum(dtype=np.float64)))
+
+
+def _scores(
+    logits: NDArray[np.float32], params: SamplingParams, recent: Sequence[int], allowed: NDArray[np.int64] | None
+) -> NDArray[np.float32]:
+    if params.repeat_penalty != 1.0 and recent:
+        logits = _penalized(logits, recent, params.repeat_penalty)
+    return logits if allowed is None else logits[allowed]
 
 
 def _penalized(logits: NDArray[np.float32], recent: Sequence[int], penalty: float) -> NDArray[np.float32]:

@@ -8,6 +8,8 @@ In this order:
 3. All of these have their first byte: one row each; prefetch and background ride along as far as that costs little. Where it
    doesn't, they get a step of their own after SHARE others, of a third of their time at most.
 4. Nobody waits for anything in front: prefetch, then background.
+Candidates of a request beside its first share its steps as long as nobody else is in front; where somebody is, they ride along
+as what ranks below does.
 Whoever was held back for STARVED steps gets a step of its own even then, of no more than PATIENCE_MS: a keystroke waits for
 that once in a while, and nothing waits for ever.
 
@@ -34,6 +36,13 @@ Plan = list[tuple[int, int]]
 
 
 class Schedulable(Protocol):
+    @property
+    def request_id(self) -> int: ...
+    @property
+    def is_branch(self) -> bool:
+        """A candidate beside the first one of its request."""
+        ...
+
     @property
     def priority(self) -> Priority: ...
     @property
@@ -79,12 +88,14 @@ class Scheduler:
         quiet_ms: time since somebody last typed.
         """
         ready = [i for i, run in enumerate(runs) if run.n_pending]
-        typing = [i for i in ready if runs[i].priority is Priority.TYPING]
         front = [i for i in ready if runs[i].priority.is_foreground]
+        branches = [i for i in front if runs[i].is_branch] if len({runs[i].request_id for i in front}) > 1 else []
+        front = [i for i in front if i not in branches]
+        typing = [i for i in front if runs[i].priority is Priority.TYPING]
         lower = [i for i in ready if i not in front]
         if any(not runs[i].has_byte for i in typing):
             others = [i for i in front if i not in typing]
-            generating = [i for i in others if runs[i].n_pending == 1]
+            generating = [i for i in others if runs[i].n_pending == 1] + branches
             return self._starved(runs, others + lower) or self._with_riders(runs, typing, generating)
         if any(not runs[i].has_byte for i in front):
             return self._starved(runs, lower) or sorted(self._front(runs, front))

@@ -29,6 +29,8 @@ class Sequence:
         self.owner: int | None = None  # the request that claimed it
         self.n_prompt = 0  # prompt length of the last claim: what is worth keeping
         self.is_background = False  # the last claim was background work: nobody has typed there since
+        self.is_private = False  # a private request has put tokens here: they are not saved to disk
+        self.is_branch = False  # of one candidate among several: it will be gone when that has ended
         self.last_used = 0
 
     @property
@@ -48,7 +50,7 @@ class Sequence:
 
     def keep_logits(self, position: int, logits: NDArray[np.float32]) -> None:
         """Copy and keep the logits behind `position`, a resident one. Far behind the prompt they are not worth it."""
-        if position >= self.n_prompt - 1 + N_KEPT_LOGITS:
+        if self.is_branch or position >= self.n_prompt - 1 + N_KEPT_LOGITS:
             return
         self.logits[position] = logits.copy()
         while len(self.logits) > N_KEPT_LOGITS:
@@ -61,6 +63,7 @@ class Sequence:
         del self.cells[n * WIDTH :]
         for position in [p for p in self.logits if p >= n]:
             del self.logits[position]
+        self.is_private &= n > 0
 
 
 def pack(numbers: Iterable[int]) -> bytes:

@@ -10,7 +10,7 @@ others would almost double the bytes, for a step or two of what was being typed 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,7 @@ class Stowed:
     n_prompt: int
     is_background: bool
     last_used: int
+    is_private: bool = False
 
     @classmethod
     def of(cls, sequence: Sequence, state: bytes) -> Stowed:
@@ -37,7 +38,7 @@ class Stowed:
         logits = {p: sequence.logits[p] for p in ends if p in sequence.logits}
         return cls(
             tuple(sequence.tokens), bytes(sequence.packed), state, logits, sequence.n_prompt, sequence.is_background,
-            sequence.last_used,
+            sequence.last_used, sequence.is_private,
         )  # fmt: skip
 
     @property
@@ -56,6 +57,7 @@ class Stowage:
         self._n_max = n_max
         self.max_bytes = max_bytes
         self._stowed: list[Stowed] = []  # replaced, never changed: other threads read it
+        self.on_evict: Callable[[Stowed], None] = lambda stowed: None  # told what goes for others
 
     def __len__(self) -> int:
         return len(self._stowed)
@@ -83,16 +85,23 @@ class Stowage:
         return best, n_best
 
     def put(self, stowed: Stowed) -> bool:
-        """Keep it; those that it begins with go, and then the ones used longest ago. False: there is no place for it."""
+        """Keep it. Before it comes, those that it begins with go, and then the ones used longest ago, as far as it needs their
+        place. False: it would be one of these itself; then nothing has gone."""
         if not self.is_open or stowed.n_bytes > self.max_bytes:
             return False
-        kept = [s for s in self._stowed if n_common_packed(s.packed, stowed.packed) < len(s.tokens)]
-        kept = sorted([*kept, stowed], key=lambda s: s.last_used)[-self._n_max :]
-        n_bytes = sum(s.n_bytes for s in kept)
-        while n_bytes > self.max_bytes:
-            n_bytes -= kept.pop(0).n_bytes
-        self._stowed = kept
-        return any(s is stowed for s in kept)
+        others = (s for s in self._stowed if n_common_packed(s.packed, stowed.packed) < len(s.tokens))
+        left = sorted(others, key=lambda s: s.last_used)
+        n_bytes, evicted = sum(s.n_bytes for s in left), list[Stowed]()
+        while len(left) >= self._n_max or n_bytes + stowed.n_bytes > self.max_bytes:
+            if left[0].last_used > stowed.last_used:
+                return False
+            evicted.append(left.pop(0))
+            n_bytes -= evicted[-1].n_bytes
+        self._stowed = left
+        self._stowed = sorted([*left, stowed], key=lambda s: s.last_used)
+        for each in evicted:
+            self.on_evict(each)
+        return True
 
     def drop(self, stowed: Stowed) -> None:
         self._stowed = [s for s in self._stowed if s is not stowed]

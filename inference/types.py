@@ -50,7 +50,9 @@ class GenerationRequest:
     """One prompt to run.
 
     tokens: the prompt, at least one token. heal: bytes already typed that the first generated tokens must begin with.
-    n_max: tokens that reach beyond the healed bytes; 0 = prefill only.
+    n_max: tokens that reach beyond the healed bytes; 0 = prefill only. n_candidates: most different texts to be told (see
+    `TokenEvent`); fewer come where the model has no alternatives, or the engine no sequence to spare. first_line: the text ends
+    with its first line. is_private: nothing of it is saved to disk.
     """
 
     request_id: int
@@ -59,6 +61,9 @@ class GenerationRequest:
     n_max: int = 64
     sampling: SamplingParams = field(default_factory=SamplingParams)
     priority: Priority = Priority.TYPING
+    n_candidates: int = 1
+    first_line: bool = False
+    is_private: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,8 @@ class GenerationStats:
     n_prompt = n_reused + n_evaluated (the last only in full once the prompt is resident). n_healing counts tokens chosen
     under the byte constraint, n_generated tokens that reach beyond the cursor (the last healing token may be both).
     n_steps: model steps the request rode in. n_rows: token positions put through the model for it, those of steps that were
-    ended and of what was lost again included; the sum over all requests is that of `Counters`. Times in ms, disjoint: queue
+    ended and of what was lost again included; the sum over all requests is that of `Counters`. Of several candidates the tokens
+    and rows add up; a step that several rode in counts once. Times in ms, disjoint: queue
     (waiting, or admitted but in no step), prefill, decode. first_byte_ms: submission to the first byte beyond the cursor.
     """
 
@@ -86,14 +92,29 @@ class GenerationStats:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranked:
+    """One candidate at the end. mean_logprob: of its tokens, healing included, among all tokens; None: it has none."""
+
+    candidate: int
+    mean_logprob: float | None
+    finish: FinishReason
+
+
+@dataclass(frozen=True, slots=True)
 class TokenEvent:
-    """News of a request: whole characters beyond the cursor, and perhaps its end. Exactly one event has a finish."""
+    """News of a request: whole characters beyond the cursor, and perhaps its end. Exactly one event has a finish.
+
+    candidate: whose text it is; 0 is the one that there would be alone, and the finish is that one's. ranking: with the finish,
+    if several were asked for: those that are no duplicates, best first.
+    """
 
     request_id: int
     text: str
     stats: GenerationStats
     finish: FinishReason | None = None
     error: str = ""
+    candidate: int = 0
+    ranking: tuple[Ranked, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +134,9 @@ class EngineStats:
 
     waiting, running: requests without and with a sequence, by priority (index = `Priority`). Resident sequences occupy
     n_used_cells of n_cells (one a token, shared ones counted once); stowed ones are kept in RAM. claims: how sequences were
-    found for requests, by `ClaimKind`, with the reason where nothing was reused.
+    found for requests, by `ClaimKind`, with the reason where nothing was reused. saved: prompts on disk that this engine
+    can put back, of at most save_limit_bytes. disk_misses: long prompts that were not there, saves_skipped: what was not
+    written, by reason. why_not_saving: saved prompts are not used any more.
     """
 
     waiting: tuple[int, ...]
@@ -133,6 +156,16 @@ class EngineStats:
     n_evictions: int
     n_set_aside: int
     n_aborted_steps: int
+    n_saved: int = 0
+    saved_bytes: int = 0
+    save_limit_bytes: int = 0
+    n_saves: int = 0
+    written_bytes: int = 0
+    saves_skipped: tuple[tuple[str, int], ...] = ()
+    n_disk_hits: int = 0
+    disk_misses: tuple[tuple[str, int], ...] = ()
+    n_discarded: int = 0
+    why_not_saving: str = ""
 
 
 class ClaimKind(StrEnum):
@@ -180,3 +213,7 @@ class FimTokens:
 
 class EngineError(Exception):
     """Something the user can act on. The message is one sentence that says what to do."""
+
+
+class NoRoom(EngineError):
+    """There was no memory for the model under these settings; with less asked for, it may do."""

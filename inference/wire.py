@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
 from inference.plain import PlainError, from_plain, integer, shallow, table, text
-from inference.types import Costs, Counters, FinishReason, GenerationStats, TokenEvent
+from inference.types import Costs, Counters, FinishReason, GenerationStats, Ranked, TokenEvent
 
 PROTOCOL = 1  # changes when an older side would misunderstand a newer one
 
@@ -97,6 +97,16 @@ class _Own:
     error: str = ""
     counters: Counters | None = None
     costs: Costs | None = None
+    ranking: tuple[Ranked, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A text as OpenAI's clients read it. index: of the candidate in a stream, of the rank in a whole answer."""
+
+    index: int
+    text: str
+    finish: FinishReason | None
 
 
 def read_json(data: bytes) -> Any:
@@ -187,17 +197,22 @@ def encode_completion(
     counters: Counters | None = None,
     costs: Costs | None = None,
     *,
+    choices: Sequence[Choice] = (),
     with_usage: bool = False,
 ) -> bytes:
-    """One event's data, or with usage and the whole text in it the answer to a request that wants no stream."""
-    finish = None if event.finish is None else _FINISH.get(event.finish, event.finish)
+    """One event's data, or with usage and the whole text in it the answer to a request that wants no stream. choices: what
+    stands in it instead of the event's own text and finish."""
+    choices = choices or (Choice(event.candidate, event.text, event.finish),)
     body: dict[str, Any] = {
         "id": envelope.name,
         "object": "text_completion",
         "created": envelope.created,
         "model": envelope.model,
-        "choices": [{"index": 0, "text": event.text, "logprobs": None, "finish_reason": finish}],
-        "midfill": _Own(event.stats, event.finish, event.error, counters, costs),
+        "choices": [
+            {"index": c.index, "text": c.text, "logprobs": None, "finish_reason": c.finish and _FINISH.get(c.finish, c.finish)}
+            for c in choices
+        ],
+        "midfill": _Own(event.stats, event.finish, event.error, counters, costs, event.ranking),
     }
     if event.finish is FinishReason.ERROR:
         body["error"] = error_object(event.error, "server_error", "engine_error")
@@ -222,8 +237,10 @@ def decode_completion(data: bytes, request_id: int) -> Chunk:
         choices = body.get("choices")
         if not isinstance(choices, list) or len(choices) != 1:
             raise PlainError("the event does not have one choice")
-        said = text(table(choices[0], "the choice").get("text"), "the choice's text")
+        choice = table(choices[0], "the choice")
+        said, candidate = text(choice.get("text"), "the choice's text"), integer(choice.get("index"), "the choice's index")
         name = text(body.get("id"), "the event's id")
     except PlainError as error:
         raise WireError(f"{error}.") from None
-    return Chunk(name, TokenEvent(request_id, said, own.stats, own.finish, own.error), own.counters, own.costs)
+    event = TokenEvent(request_id, said, own.stats, own.finish, own.error, candidate, own.ranking)
+    return Chunk(name, event, own.counters, own.costs)

@@ -32,6 +32,7 @@ _COMMANDS = {
     "engine": ("lsp_server.engine_command", "the engine that all windows share: run it, see it, stop it"),
     "doctor": ("lsp_server.doctor.command", "check the installation, the engine, the model and this machine"),
     "models": ("lsp_server.models_command", "list, pull and check models"),
+    "cache": ("lsp_server.cache_command", "show and remove prompts that are saved on disk"),
 }
 
 log = logging.getLogger("midfill")

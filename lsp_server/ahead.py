@@ -18,6 +18,7 @@ from inference.types import Priority
 from lsp_server.desk import Desk
 from lsp_server.planning import MIN_COLD_TOKENS
 from lsp_server.preparation import Preparation
+from lsp_server.uris import is_on_disk
 
 _SHARED = 32  # fewer tokens than this in common may have to be evaluated again: the engine does not share them
 BUDGET = "the background had its share of this minute"
@@ -29,6 +30,7 @@ class Ahead:
         self.plan: Plan | None = None  # the last one whose prompt became resident in full: the next request may use it
         self._planning: asyncio.Task[float | None] | None = None
         self._told: tuple[float, str] | None = None
+        self._is_private = True  # the document is no file of this disk: nothing of it is written there
 
     @property
     def running(self) -> Preparation | None:
@@ -87,6 +89,7 @@ class Ahead:
         """Prefill the full prompt for this place, unless that is under way. Returns at once."""
         if self._is_planning:
             return
+        self._is_private = not is_on_disk(snapshot.doc_id)
         running = self.running
         if running is not None and running.plan is not None and check(running.plan, snapshot, offset)[0] is Fit.KEEP:
             return
@@ -101,6 +104,7 @@ class Ahead:
         offset: the cursor; None: nobody knows. current: the plan in use. Returns the seconds after which more is allowed, None
         if nothing is left to do. Cancelling this ends no prefill.
         """
+        self._is_private = not is_on_disk(snapshot.doc_id)
         if self._planning is not None:
             await asyncio.wait({self._planning})
         running = self.running
@@ -166,7 +170,9 @@ class Ahead:
             self.tell(desk.clock(), f"not warmed {why}: {BUDGET} ({n_new} tokens are to be evaluated)")
             return wait_s
         ended = partial(self._ended, desk.clock)
-        self._preparation = Preparation.begin(plan, tokens, n_new, priority, desk, why, ended)
+        self._preparation = Preparation.begin(
+            plan, tokens, n_new, priority, desk, why, ended, private=self._is_private
+        )  # fmt: skip
         return None
 
     def _ended(self, clock: Callable[[], float], ahead: Preparation) -> None:
@@ -190,4 +196,3 @@ class Ahead:
         if self._preparation is not None:
             self._preparation.cancel()
             self._preparation = None
-

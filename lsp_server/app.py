@@ -15,6 +15,7 @@ from lsprotocol import types
 
 from inference.clients.base import EngineClient
 from inference.config import EngineConfig
+from inference.memory_report import MemoryBoard
 from inference.models.choice import locate
 from inference.types import Counters
 from lsp_server import stdio, tcp
@@ -26,6 +27,8 @@ from lsp_server.documents import DocumentStore
 from lsp_server.engine_room import EngineRoom
 from lsp_server.engines import BySettings, Elsewhere, Here, Shared, Way
 from lsp_server.handlers import register
+from lsp_server.index import editor
+from lsp_server.index.room import IndexRoom
 from lsp_server.protocol import make_server
 from lsp_server.sharing import SharedEngine
 from lsp_server.status import Status
@@ -58,12 +61,13 @@ def open_local(
     if located.note:
         log.info("%s", located.note)
         on_note(located.note)
-    from inference.llama.model import gpu_notice  # native code: only once the file is there
-    from inference.llama.opening import open_engine
+    from inference.llama.opening import open_engine  # native code: only once the file is there
+    from inference.llama.room import smaller_if_needed
 
-    engine, vocab = open_engine(config, located.path, cache_dir(), on_progress)
-    notice = gpu_notice(config)
-    return LocalClient(engine, vocab, located.name, (notice,) if notice else ())
+    board, located = MemoryBoard(), smaller_if_needed(located, config)
+    engine, vocab = open_engine(config, located.path, cache_dir(), on_progress, name=located.name, on_memory=board.take)
+    notices = (*([located.notice] if located.notice else []), *board.notices)
+    return LocalClient(engine, vocab, located.name, notices)
 
 
 def open_with_notes(config: Config, on_progress: OnProgress) -> tuple[EngineClient, tuple[str, ...]]:
@@ -84,12 +88,34 @@ class App:
         self.completer.roots = lambda: self.exclusion.roots
         self.completer.why_private = self.exclusion.reason
         self.store = DocumentStore(self.exclusion.reason)
-        self.engine = EngineRoom(
-            self.server, self.completer, self.status, way, lambda: self.room.config, version()
-        )
+        self.engine = EngineRoom(self.server, self.completer, self.status, way, lambda: self.room.config, version())
+        self.index = IndexRoom(lambda: cache_dir(), version(), self.status.index, self._show)
         self.room = register(
-            self.server, self.completer, self.store, self.exclusion, self.status, sources, on_started=self.engine.start
+            self.server, self.completer, self.store, self.exclusion, self.status, sources, on_started=self._start
         )
+        self.room.on_saved = self.index.changed
+        self.room.on_rules = self._set_index
+        editor.register(self.server, self.index.changed)
+        thinking = self.completer.on_thinking
+
+        def think(is_busy: bool, reason: str) -> None:
+            (self.index.hold if is_busy else self.index.release)()
+            thinking(is_busy, reason)
+
+        self.completer.on_thinking = think
+
+    def _start(self, config: Config) -> None:
+        self.engine.start(config)
+        self._set_index()
+        self.index.start()
+        editor.ask_for_changes(self.server)
+
+    def _set_index(self) -> None:
+        self.index.configure(self.room.config.server, self.exclusion.on_disk)
+
+    def _show(self, sentence: str) -> None:
+        params = types.ShowMessageParams(type=types.MessageType.Warning, message=f"midfill: {sentence}")
+        self.server.window_show_message(params)
 
     def counters(self) -> Counters:
         """Token positions put through the model so far."""
@@ -97,6 +123,7 @@ class App:
         return client.counters() if client is not None else Counters()
 
     async def aclose(self) -> None:
+        await self.index.aclose()
         await self.completer.aclose(engine=False)
         await self.engine.aclose()
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from inference.call import MAX_CANDIDATES
+
 WANTED = {
     "bool": "true or false",
     "int": "a whole number",
@@ -39,11 +41,13 @@ class Bound:
 _MS = Bound(0, 600_000)
 BOUNDS = {
     "max_tokens": Bound(1, 4096),
+    "n_candidates": Bound(1, MAX_CANDIDATES),
     "reply_deadline_ms": _MS,
     "adopt_ms": _MS,
     "background": Bound(choices=("auto", "on", "off")),
     "idle_ms": _MS,
     "debounce_ms": Bound(0, 10_000),
+    "index_file_bytes": Bound(1024, 64 * 1024 * 1024),
     "max_file_bytes": Bound(1024, 256 * 1024 * 1024),
     "layout": Bound(choices=("auto", "anchored", "psm", "spm", "ltr")),
     "prefix_tokens": Bound(16, 1_000_000),
@@ -54,8 +58,12 @@ BOUNDS = {
     "n_sequences": Bound(1, 64),
     "n_stowed": Bound(0, 4096),
     "stow_bytes": Bound(0, 1 << 44),
+    "prompt_cache_bytes": Bound(0, 1 << 44),
+    "save_every_s": Bound(1, 86_400),
     "n_threads": Bound(0, 256),
     "n_gpu_layers": Bound(-1, 10_000),
+    "kv_type": Bound(choices=("f16", "q8_0", "q4_0")),
+    "flash_attention": Bound(choices=("auto", "on", "off")),
     "prefill_ms_per_token": Bound(0, 60_000),
     "step_ms": Bound(0, 60_000),
     "chunk_ms": Bound(1, 60_000),

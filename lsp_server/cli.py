@@ -39,7 +39,8 @@ def add_parser(subparsers: Any) -> None:
     shared.add_argument("--model", metavar="ID_OR_PATH", help="instead of the one in the settings")
     shared.add_argument("--layout", choices=BOUNDS["layout"].choices, help="how the prompt is laid out")
     shared.add_argument("--max-tokens", type=_positive, metavar="N", help="most tokens beyond the cursor")
-    subparsers.add_parser("complete", parents=[place, shared], help="one completion at PATH:LINE:COLUMN")
+    complete = subparsers.add_parser("complete", parents=[place, shared], help="a completion at PATH:LINE:COLUMN")
+    complete.add_argument("--n-candidates", type=_candidates, metavar="N", help="up to N different ones, best first")
     subparsers.add_parser("explain", parents=[place, shared], help="the prompt for PATH:LINE:COLUMN, piece by piece")
     demo = subparsers.add_parser("demo", help="complete a few files in several languages, with timings")
     demo.add_argument("--model", metavar="ID_OR_PATH", help="instead of the one in the settings")
@@ -123,20 +124,18 @@ def _parse_place(place: str) -> tuple[str, int, int]:
 
 
 async def complete_once(document: Document, config: Config, client: EngineClient, received: float) -> dict[str, Any]:
-    """One invoked completion. received: monotonic time from which the phases count."""
+    """One invoked completion, of as many candidates as are set. received: monotonic time from which the phases count."""
     completer = Completions(config)
     completer.roots = lambda: (str(Path.cwd()),)
     completer.attach(client)
     query = CompletionQuery(document.snapshot, document.offset, True, None, received)
     completion = await completer.complete(query)
     record = completer.explain()
-    text = ""
-    if completion.items:
-        item = completion.items[0]
-        text = item.text.encode()[document.offset - item.start :].decode()
+    texts = [item.text.encode()[document.offset - item.start :].decode() for item in completion.items]
     keep = ("finish", "reason", "layout", "anchor", "healing", "n_prompt_tokens", "n_reused_tokens", "n_evaluated_tokens",
             "n_healing_tokens", "n_generated_tokens", "n_steps", "ms")  # fmt: skip
-    return {"text": text, **{name: record[name] for name in keep}, "model": client.model_name}
+    text = texts[0] if texts else ""
+    return {"text": text, "candidates": texts, **{name: record[name] for name in keep}, "model": client.model_name}
 
 
 def _shown(done: dict[str, Any]) -> str:
@@ -146,8 +145,10 @@ def _shown(done: dict[str, Any]) -> str:
         f"{done['n_prompt_tokens']} prompt tokens ({done['n_reused_tokens']} reused), {done['n_healing_tokens']} healing, "
         f"{done['n_generated_tokens']} generated"
     )
-    text = done["text"] or f"(nothing: {done['reason']})"
-    return f"{text}\n\n{counts}; {ms['total']:.0f} ms = {phases}"
+    texts = done["candidates"] or [f"(nothing: {done['reason']})"]
+    if len(texts) > 1:
+        texts = [f"[{rank}] {text}" for rank, text in enumerate(texts, 1)]
+    return "\n\n".join([*texts, f"{counts}; {ms['total']:.0f} ms = {phases}"])
 
 
 def _with_options(config: Config, args: argparse.Namespace) -> Config:
@@ -157,7 +158,7 @@ def _with_options(config: Config, args: argparse.Namespace) -> Config:
     if args.model == "":
         raise EngineError("--model is empty; name a model (`midfill models list`) or a GGUF file")
     engine = replace(config.engine, model=args.model) if args.model else config.engine
-    server = replace(config.server, enabled=True)
+    server = replace(config.server, enabled=True, n_candidates=getattr(args, "n_candidates", None) or 1)
     if getattr(args, "max_tokens", None):
         server = replace(server, max_tokens=args.max_tokens)
     return Config(server, context, engine)
@@ -166,6 +167,13 @@ def _with_options(config: Config, args: argparse.Namespace) -> Config:
 def _positive(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= 4096:
         raise argparse.ArgumentTypeError("expected a whole number from 1 to 4096")
+    return int(value)
+
+
+def _candidates(value: str) -> int:
+    most = BOUNDS["n_candidates"].high
+    if not value.isdecimal() or not 1 <= int(value) <= most:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {most}")
     return int(value)
 
 

@@ -24,6 +24,7 @@ from lsp_server.planning import Planner
 from lsp_server.power import Power
 from lsp_server.session import Session
 from lsp_server.trace import Phases, Record, Trace
+from lsp_server.trees import Trees
 from lsp_server.types import Completion, CompletionQuery
 from lsp_server.warmup import WarmUp
 
@@ -53,6 +54,7 @@ class Completions:
         )
         self._n_asked = self._n_offered = 0
         self.trace = Trace()
+        self.trees = Trees(pool)
         self.not_ready = "the model is still loading"
         self.on_thinking: Callable[[bool, str], None] = lambda busy, reason: None
         self.on_needed: Callable[[], None] = lambda: None  # a request came while there is no engine
@@ -69,7 +71,7 @@ class Completions:
         self._leave_sessions()
         self._client = client
         self._tokenizer = TimedTokenizer(client.vocab.encode, self._clock)
-        self._table = TokenTable(self._tokenizer, client.vocab.pre_type)
+        self._table = TokenTable(self._tokenizer, client.vocab.pre_type, client.vocab.pieces)
         self._set_out()
         self._warm_up.again()
 
@@ -128,15 +130,18 @@ class Completions:
 
     def opened(self, snapshot: DocumentSnapshot) -> None:
         self.closed(snapshot.doc_id)
+        self.trees.opened(snapshot)
         self._warm_up.opened(snapshot)
 
     def changed(self, snapshot: DocumentSnapshot, edits: tuple[Edit, ...]) -> None:
+        self.trees.changed(snapshot, edits)
         cursor = self._warm_up.changed(snapshot, edits)
         session = self._sessions.get(snapshot.doc_id)
         if session is not None:
             session.changed(snapshot, edits, cursor)
 
     def closed(self, doc_id: str) -> None:
+        self.trees.closed(doc_id)
         self._warm_up.closed(doc_id)
         session = self._sessions.pop(doc_id, None)
         if session is not None:
@@ -225,4 +230,5 @@ class Completions:
             self.closed(doc_id)
         if engine and self._client is not None:
             await self._client.aclose()
+        self.trees.close()
         self._pool.shutdown(wait=False, cancel_futures=True)

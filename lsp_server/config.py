@@ -42,6 +42,9 @@ class ServerConfig:
         "built-in list; `!name` lets a file in again. A `.midfillignore` file in a folder adds more for what lies below it.",
     )
     max_tokens: int = setting(64, "Most tokens of a suggestion.")
+    n_candidates: int = setting(
+        3, "Most suggestions to choose from when you ask by hand; 1 = only one. What comes by itself is always one."
+    )
     reply_deadline_ms: int = setting(400, "Latest answer to an automatic request with a warm prompt; 0 = no deadline.")
     adopt_ms: int = setting(60, "How long a cancelled or replaced generation waits for a request that agrees with it.")
     debounce_ms: int = setting(0, "Wait before an automatic request reaches the model, for machines where every start costs.")
@@ -55,6 +58,12 @@ class ServerConfig:
     completion: bool = setting(
         False, "Answer `textDocument/completion` too, with the same text, for clients without inline completion.", live=False
     )
+    index: bool = setting(
+        True,
+        "Keep an index of the workspace's own code (definitions, imports, names used) in the cache directory. What git "
+        "ignores, private files, binary, generated and vendored ones never get into it; off: what was kept stays unused.",
+    )
+    index_file_bytes: int = setting(512 * 1024, "Longer files are not indexed.")
     max_file_bytes: int = setting(
         128 * 1024 * 1024, "Longer documents are not kept and get no completion; of others what is near the cursor counts."
     )

@@ -19,6 +19,7 @@ from inference.engine import Engine
 from inference.engine_host import ModelHost
 from inference.engine_record import EngineRecord, own_start
 from inference.engine_settings import settings_of
+from inference.memory_report import MemoryBoard
 from inference.models.choice import Located, locate
 from inference.models.identity import ModelFile, identify
 from inference.runtime_dir import Place, place_of, runtime_dir
@@ -40,7 +41,7 @@ async def prepare(args: argparse.Namespace, config: Config, on_end: Callable[[st
     from lsp_server.app import cache_dir as usual_cache_dir
 
     cache_dir = Path(args.cache_dir) if args.cache_dir else usual_cache_dir()
-    located, model, notice = await asyncio.to_thread(_found, args, config, cache_dir)
+    located, model = await asyncio.to_thread(_found, args, config, cache_dir)
     engine = config.engine
     record = EngineRecord(
         pid=os.getpid(),
@@ -55,30 +56,33 @@ async def prepare(args: argparse.Namespace, config: Config, on_end: Callable[[st
     )
     where = _where(args, model)
     process = Process(record, where, engine.linger_s if args.background else None, on_end)
+    board = MemoryBoard()
     host = ModelHost(
         model,
         located.name,
         settings_of(engine),
-        _opener(engine, model.path, cache_dir),
+        _opener(engine, model, cache_dir, located.name, board),
         lambda: _vocabulary(model.path),
-        notices=(notice,) if notice else (),
+        notices=(located.notice,) if located.notice else (),
+        memory=board,
         unload_s=engine.unload_s,
         on_leases=process.on_leases,
     )
     return Started(process, host, where.place)
 
 
-def _found(args: argparse.Namespace, config: Config, cache_dir: Path) -> tuple[Located, ModelFile, str]:
+def _found(args: argparse.Namespace, config: Config, cache_dir: Path) -> tuple[Located, ModelFile]:
     if args.background:
         located = Located(Path(args.model), args.name)
     else:
         located = locate(config.engine, config.server.reply_deadline_ms, cache_dir)
+        from inference.llama.room import smaller_if_needed  # native code: only once the file is there
+
+        located = smaller_if_needed(located, config.engine)
     model = identify(located.path.absolute())
     if args.digest and model.digest != args.digest:
         raise EngineError(f"{model.path} has changed since it was looked for; run midfill.restartEngine.")
-    from inference.llama.model import gpu_notice  # native code: only once the file is there
-
-    return located, model, gpu_notice(config.engine)
+    return located, model
 
 
 def _where(args: argparse.Namespace, model: ModelFile) -> Where:
@@ -90,11 +94,14 @@ def _where(args: argparse.Namespace, model: ModelFile) -> Where:
     return Where(Place(runtime_dir(), f"host-{os.getpid()}"), host, port, key, str(path))
 
 
-def _opener(config: EngineConfig, path: Path, cache_dir: Path) -> Callable[[Callable[[float], None]], tuple[Engine, Vocab]]:
+def _opener(
+    config: EngineConfig, model: ModelFile, cache_dir: Path, name: str, board: MemoryBoard
+) -> Callable[[Callable[[float], None]], tuple[Engine, Vocab]]:
     def open_it(on_progress: Callable[[float], None]) -> tuple[Engine, Vocab]:
         from inference.llama.opening import open_engine
 
-        return open_engine(config, path, cache_dir, on_progress)
+        known = {"name": name, "digest": model.digest}
+        return open_engine(config, model.path, cache_dir, on_progress, **known, on_memory=board.take)
 
     return open_it
 

@@ -26,6 +26,7 @@ from inference.launcher import Launcher
 from inference.models.choice import AUTO, Located, locate
 from inference.models.identity import ModelFile, identify
 from inference.runtime_dir import place_of, places
+from inference.smaller_model import that_fits, without_native_code
 from inference.types import EngineError
 from inference.wire import EngineState, News
 from lsp_server.config import Config
@@ -131,7 +132,7 @@ class Shared:
             await launcher.sweep()
             raise Gone(f"The engine ended while it loaded {located.name}; {launcher.place.log} says more.") from None
         other = differing(settings_of(engine), client.hello.settings)
-        notices = list(client.notices)
+        notices = [*([located.notice] if located.notice else []), *client.notices]
         if other:
             notices.append(
                 f"{', '.join(other)}: the engine runs with other values, for another window; it is used as it is, and the "
@@ -200,9 +201,18 @@ def _stats_of(client: LastingClient) -> Callable[[], Awaitable[dict[str, Any] | 
 def _aim(config: Config, cache_dir: Path) -> tuple[Located, ModelFile]:
     """The model that the settings name, or leave open."""
     located = _running(config.engine) or locate(config.engine, config.server.reply_deadline_ms, cache_dir)
+    plan_of = without_native_code(config.engine)
+    if plan_of is not None:
+        located = that_fits(located, config.engine, plan_of, _is_in_memory)
     if located.note:
         log.info("%s", located.note)
     return located, identify(located.path.absolute())
+
+
+def _is_in_memory(path: Path) -> bool:
+    """An engine of this user runs that file."""
+    records = (engine_record.load(place) for place in places())
+    return any(r is not None and Path(r.model_path) == path.absolute() and r.process() is not None for r in records)
 
 
 def _running(config: EngineConfig) -> Located | None:

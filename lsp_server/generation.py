@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from context.types import Plan
 from inference.clients.base import Stream
-from inference.types import FinishReason, GenerationStats
+from inference.types import FinishReason, GenerationStats, Ranked
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one candidate says beyond the text typed so far. is_whole: the model ended it itself."""
+
+    candidate: int
+    rest: str
+    is_whole: bool
 
 
 class Generation:
     """plan, typed: the plan it was made with, and the prompt form of the text between anchor and cursor when it began.
-    n_prompt_new: tokens of its prompt that were not resident then. on_end: is told what it took."""
+    n_prompt_new: tokens of its prompt that were not resident then. n_candidates: as many were asked for. on_end: is told what
+    it took."""
 
     def __init__(
         self,
@@ -25,13 +36,16 @@ class Generation:
         typed: bytes,
         n_prompt_new: int,
         stream: Stream,
+        n_candidates: int = 1,
         on_end: Callable[[GenerationStats], None] = lambda stats: None,
     ) -> None:
         self.request_id = request_id
         self.plan = plan
         self.typed = typed
         self._n_prompt_new = n_prompt_new
-        self.text = ""  # beyond the cursor at which it began
+        self.n_candidates = n_candidates
+        self._texts = {0: ""}  # by candidate, beyond the cursor at which it began
+        self._ranking: tuple[Ranked, ...] = ()
         self.stats = GenerationStats()
         self.finish: FinishReason | None = None
         self.error = ""
@@ -45,7 +59,8 @@ class Generation:
     async def _read(self) -> None:
         while self.finish is None:
             event = await self._stream.next()
-            self.text += event.text
+            self._texts[event.candidate] = self._texts.get(event.candidate, "") + event.text
+            self._ranking = event.ranking
             self.stats = event.stats
             self.finish, self.error = event.finish, event.error
             for reader in self.readers:
@@ -59,7 +74,7 @@ class Generation:
     @property
     def n_ahead(self) -> int:
         """Prompt tokens that had to be evaluated before its first text, if that is still to come."""
-        return 0 if self.text or not self.is_running else self._n_prompt_new
+        return 0 if any(self._texts.values()) or not self.is_running else self._n_prompt_new
 
     @property
     def is_parked(self) -> bool:
@@ -70,12 +85,21 @@ class Generation:
         """Cancelled, but the engine has not said so yet: its text is a beginning, and stays one."""
         return self._is_cancelled and self.is_running
 
-    def remainder(self, typed: bytes) -> str | None:
-        """What was generated beyond `typed` (anchor to cursor, prompt form); None if it disagrees or is not there yet."""
-        whole = self.typed + self.text.encode()
-        if len(typed) < len(self.typed) or not whole.startswith(typed):
-            return None
-        return whole[len(typed) :].decode()
+    def said(self, typed: bytes) -> tuple[Said, ...]:
+        """What was generated beyond `typed` (anchor to cursor, prompt form), best first; only the first candidate until all
+        have ended. Empty if it disagrees or is not there yet."""
+        ended: list[tuple[int, FinishReason | None]] = [(r.candidate, r.finish) for r in self._ranking]
+        known = ended or [(0, self.finish)]
+        wholes = [(candidate, self.typed + self._texts.get(candidate, "").encode(), finish) for candidate, finish in known]
+        return tuple(
+            Said(candidate, whole[len(typed) :].decode(), finish is FinishReason.STOP)
+            for candidate, whole, finish in wholes
+            if len(typed) >= len(self.typed) and whole.startswith(typed)
+        )
+
+    def remainder(self, typed: bytes) -> Said | None:
+        """The same of the first candidate, or if that disagrees, of another; None if all do."""
+        return min(self.said(typed), key=lambda said: said.candidate, default=None)
 
     def park(self, adopt_s: float) -> None:
         """Nobody waits for it any more: unless adopted within adopt_s it ends."""

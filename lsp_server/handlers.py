@@ -93,6 +93,8 @@ class Room:
         self._is_started = False
         self._asked = 0  # how often the client was asked for its settings: only its last answer counts
         self._silence: dict[str, object] | None = None  # why the last request never reached the completer
+        self.on_saved: Callable[[str], None] = lambda _doc_id: None
+        self.on_rules: Callable[[], None] = lambda: None  # what may be used has changed: settings, folders, ignore files
         self._asked_uri = ""  # the document of the last request, as the client spells it
 
     # --- life cycle and settings
@@ -200,6 +202,7 @@ class Room:
         self._pass_on(self._store.close(params.text_document.uri))
 
     def did_save(self, params: types.DidSaveTextDocumentParams) -> None:
+        self.on_saved(document_id(params.text_document.uri))
         if path_of(document_id(params.text_document.uri)).endswith(f"/{IGNORE_FILE}"):
             self._exclusion.forget()
             self._withdraw()
@@ -221,6 +224,7 @@ class Room:
             self._completer.opened(after)
 
     def _withdraw(self) -> None:
+        self.on_rules()
         for update in self._store.withdraw_all():
             self._pass_on(update)
 

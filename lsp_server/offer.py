@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from context.text import Text
 from context.types import DocumentSnapshot
+from lsp_server.generation import Said
 from lsp_server.postprocess import is_single_line, settle, trim
 from lsp_server.types import CompletionQuery, Item
 
@@ -52,6 +55,12 @@ def offer(generated: str, is_whole: bool, query: CompletionQuery, snapshot: Docu
     if offset - start > LONGEST_HEAD:
         start = offset  # an answer need not repeat a minified file
     return Item(start, offset + n_bytes, text.slice(start, offset).decode() + inserted)
+
+
+def offers(said: Iterable[Said], query: CompletionQuery, snapshot: DocumentSnapshot, offset: int) -> tuple[Item, ...]:
+    """The items of several candidates in their order; those that come out the same are one."""
+    items = (offer(each.rest, each.is_whole, query, snapshot, offset) for each in said)
+    return tuple(dict.fromkeys(item for item in items if item is not None))
 
 
 def why_empty(generated: str, ended: bool) -> str:

@@ -36,9 +36,11 @@ class Preparation:
         desk: Desk,
         why: str,
         on_end: Callable[[Preparation], None],
+        *,
+        private: bool,
     ) -> Preparation:
-        """Submit. n_new: tokens that are not resident."""
-        request = GenerationRequest(desk.client.next_id(), tokens, n_max=0, priority=priority)
+        """Submit. n_new: tokens that are not resident. private: nothing of it is saved to disk."""
+        request = GenerationRequest(desk.client.next_id(), tokens, n_max=0, priority=priority, is_private=private)
         ledger = desk.allowance.ledger
         ledger.begin(request.request_id, n_new)
 

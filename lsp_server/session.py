@@ -21,11 +21,12 @@ from context.types import DocumentSnapshot, Plan
 from inference.types import FinishReason, GenerationRequest, GenerationStats
 from lsp_server.ahead import Ahead
 from lsp_server.desk import Desk
-from lsp_server.generation import Generation
-from lsp_server.offer import as_if_selected, is_single_line_place, offer, why_empty
+from lsp_server.generation import Generation, Said
+from lsp_server.offer import as_if_selected, is_single_line_place, offers, why_empty
 from lsp_server.reply import ReplyRules, decide, rules_for
 from lsp_server.trace import Record
 from lsp_server.types import Completion, CompletionQuery, Superseded
+from lsp_server.uris import is_on_disk
 
 
 class Live:
@@ -148,18 +149,19 @@ class Session:
             record.phases.lap("queue")
         snapshot, offset = as_if_selected(query)
         single_line = is_single_line_place(snapshot.text, offset)
+        n = desk.config.server.n_candidates if query.invoked and not query.is_plain else 1
         async with self._choosing:
             generation = self._generation
-            if generation is not None and self._is_usable(generation, snapshot, offset, desk, single_line):
+            if generation is not None and self._is_usable(generation, snapshot, offset, desk, single_line, n):
                 record.source = "adopted" if generation.is_parked else "typed through"
                 generation.adopt()
                 record.phases.lap("assemble")
             else:
-                generation = await self._begin(snapshot, offset, desk, record)
+                generation = await self._begin(snapshot, offset, desk, record, n, first_line=single_line and n > 1)
             live.generation = generation
         rules = rules_for(
             invoked=query.invoked,
-            single_line=single_line,
+            single_line=single_line and n == 1,  # several are compared when all have ended
             asked=query.received,
             deadline_ms=desk.config.server.reply_deadline_ms,
             n_new=generation.n_ahead,
@@ -167,19 +169,23 @@ class Session:
             cold_budget_ms=desk.config.context.cold_budget_ms,
         )
         typed = to_prompt(snapshot.text.slice(generation.plan.anchor, offset), generation.plan.anchor == 0)
-        rest = await _read(generation, typed, rules, desk, record)
-        whole = generation.finish is FinishReason.STOP
-        item = offer(rest, whole, query, snapshot, offset)
-        record.n_offered = len(item.text) if item is not None else 0
-        record.reason = "" if item is not None else generation.error or why_empty(rest, whole)
+        first = await _read(generation, typed, rules, desk, record)
+        items = offers(generation.said(typed) if n > 1 else (first,), query, snapshot, offset)
+        record.n_offered = len(items[0].text) if items else 0
+        record.reason = "" if items else generation.error or why_empty(first.rest, first.is_whole)
         record.phases.lap("postprocess")
-        return Completion(generation.request_id, () if item is None else (item,), record.reason)
+        return Completion(generation.request_id, items, record.reason)
 
     def _is_usable(
-        self, generation: Generation, snapshot: DocumentSnapshot, offset: int, desk: Desk, single_line: bool
+        self, generation: Generation, snapshot: DocumentSnapshot, offset: int, desk: Desk, single_line: bool, n: int
     ) -> bool:
-        """Does what was generated agree with what was typed since, and does it, or will it, say more than that?"""
+        """Does what was generated agree with what was typed since, and does it, or will it, say more than that? n: candidates
+        wanted."""
         server = desk.config.server
+        if generation.n_candidates < n:
+            return False
+        if generation.n_candidates > n and generation.is_running and not self._is_read(generation):
+            return False  # a keystroke does not wait for steps that others ride in; its tokens are resident
         if not self._is_read(generation) and not (server.adopt_ms > 0 if generation.is_parked else server.typed_through):
             return False
         if generation.is_ending or generation.finish in (FinishReason.CANCELLED, FinishReason.ERROR):
@@ -187,22 +193,29 @@ class Session:
         plan = generation.plan
         if offset < plan.anchor or check(plan, snapshot, offset)[0] is Fit.REPLAN:
             return False
-        rest = generation.remainder(to_prompt(snapshot.text.slice(plan.anchor, offset), plan.anchor == 0))
-        if rest is None or generation.is_running:
-            return rest is not None
-        return bool(rest.split("\n", 1)[0].strip() if single_line else rest.strip())
+        typed = to_prompt(snapshot.text.slice(plan.anchor, offset), plan.anchor == 0)
+        first = generation.remainder(typed)
+        if first is None or generation.is_running:
+            return first is not None
+        rests = [said.rest for said in (generation.said(typed) if n > 1 else (first,))]
+        return any((rest.split("\n", 1)[0] if single_line else rest).strip() for rest in rests)
 
-    async def _begin(self, snapshot: DocumentSnapshot, offset: int, desk: Desk, record: Record) -> Generation:
+    async def _begin(
+        self, snapshot: DocumentSnapshot, offset: int, desk: Desk, record: Record, n: int, *, first_line: bool
+    ) -> Generation:
         """Plan, and start a new generation in place of the old one."""
         seconds = desk.tokenizer.seconds
         planned = await desk.planner.choose(snapshot, offset, self._plan, self.ahead.plan, desk.pool)
         record.phases.split("assemble", {"tokenize": (desk.tokenizer.seconds - seconds) * 1000})
         self._plan = planned.plan
         prompt = planned.prompt
-        request = GenerationRequest(desk.client.next_id(), prompt.tokens, prompt.heal, desk.config.server.max_tokens)
+        request = GenerationRequest(
+            desk.client.next_id(), prompt.tokens, prompt.heal, desk.config.server.max_tokens, n_candidates=n,
+            first_line=first_line, is_private=not is_on_disk(snapshot.doc_id),
+        )  # fmt: skip
         earn = partial(_earn, desk, desk.clock())
         stream = desk.client.submit(request)
-        generation = Generation(request.request_id, planned.plan, prompt.typed, planned.n_new, stream, earn)
+        generation = Generation(request.request_id, planned.plan, prompt.typed, planned.n_new, stream, n, earn)
         # submitted before the old one is cancelled: what the engine evaluates for both is then not thrown away
         if self._generation is not None and not self._is_read(self._generation):
             self._generation.cancel()
@@ -222,15 +235,15 @@ def _earn(desk: Desk, began: float, stats: GenerationStats) -> None:
     desk.allowance.ledger.earn(began, desk.clock(), stats.n_rows)
 
 
-async def _read(generation: Generation, typed: bytes, rules: ReplyRules, desk: Desk, record: Record) -> str:
-    """Wait until there is an answer; what was generated beyond `typed` by then."""
+async def _read(generation: Generation, typed: bytes, rules: ReplyRules, desk: Desk, record: Record) -> Said:
+    """Wait until there is an answer; what the first candidate says beyond `typed` by then."""
     changed = asyncio.Event()
     generation.readers.add(changed)
     try:
         while True:
             changed.clear()
-            rest = generation.remainder(typed) or ""
-            verdict = decide(rest, not generation.is_running, desk.clock(), rules)
+            said = generation.remainder(typed) or Said(0, "", generation.finish is FinishReason.STOP)
+            verdict = decide(said.rest, not generation.is_running, desk.clock(), rules)
             if verdict.answer:
                 break
             timeout = None if verdict.wake_at is None else max(0.0, verdict.wake_at - desk.clock())
@@ -243,4 +256,4 @@ async def _read(generation: Generation, typed: bytes, rules: ReplyRules, desk: D
     record.request_id = generation.request_id
     record.stats = stats if mine else GenerationStats()
     record.finish = str(generation.finish or verdict.answer)
-    return rest
+    return said

@@ -61,6 +61,8 @@ class Status:
         self._is_begun = False
         self._progress: _Progress | None = None
         self._tokens = count(1)
+        self._indexing: int | None = None
+        self._index_progress: _Progress | None = None
 
     @property
     def news(self) -> News:
@@ -79,8 +81,30 @@ class Status:
         if self._is_begun:
             self._tell()
 
+    def index(self, percent: int | None) -> None:
+        """How far the workspace is indexed; None: nobody has to know any more. Beside the state, which it does not change."""
+        if percent == self._indexing:
+            return
+        self._indexing = percent
+        if not self._is_begun:
+            return
+        self._notify()
+        news = News(self._news.state, "indexing the workspace", percent)
+        if percent is None:
+            if self._index_progress is not None:
+                self._index_progress.end("the workspace is indexed")
+            self._index_progress = None
+        elif self._index_progress is not None:
+            self._index_progress.show(news)
+        elif self._can_progress():
+            self._index_progress = _Progress(self._server, f"midfill-{next(self._tokens)}", news)
+
+    def _notify(self) -> None:
+        params = self._news.as_params()
+        self._server.protocol.notify(METHOD, params if self._indexing is None else {**params, "indexing": self._indexing})
+
     def _tell(self) -> None:
-        self._server.protocol.notify(METHOD, self._news.as_params())
+        self._notify()
         if self._news.state in _WITH_PROGRESS:
             if self._progress is None and self._can_progress():
                 self._progress = _Progress(self._server, f"midfill-{next(self._tokens)}", self._news)

@@ -39,6 +39,7 @@ PRIVATE = (
     "secrets", "secrets.json", "secrets.y*ml", "secrets.toml", "secrets.xml",
     ".ssh/", ".gnupg/", ".aws/",
 )  # fmt: skip
+_MOST_ANSWERS = 4096
 _MOST_IGNORE_BYTES = 1024 * 1024
 _UNREADABLE = GitIgnoreSpec.from_lines(())  # told by identity
 
@@ -73,6 +74,11 @@ class Exclusion:
         """Paths of the workspace folders, as they were given and with links resolved."""
         return self._roots
 
+    @property
+    def on_disk(self) -> tuple[str, ...]:
+        """Those of the workspace folders that are paths of this machine's disk."""
+        return self._on_disk
+
     def set_roots(self, roots: Sequence[str]) -> None:
         """The workspace folders: absolute paths, or document ids."""
         paths = {root: _slashes(path_of(root)).rstrip("/") for root in roots}
@@ -87,7 +93,7 @@ class Exclusion:
         private = [glob for glob in globs if glob in PRIVATE]
         self._names = GitIgnoreSpec.from_lines(glob for glob in private if "/" not in glob)
         self._folders = GitIgnoreSpec.from_lines(glob for glob in private if "/" in glob)
-        self._own, bad = _compile([glob for glob in globs if glob not in PRIVATE])
+        self._own, bad = compile_lines([glob for glob in globs if glob not in PRIVATE])
         self._memo.clear()
         return bad
 
@@ -105,8 +111,14 @@ class Exclusion:
         if known is not None and now < known[0] + self._memo_s:
             return known[1]
         reason = self._look(path_of(doc_id), is_on_disk(doc_id))
+        if len(self._memo) >= _MOST_ANSWERS:
+            self._memo.clear()  # of documents long gone, mostly
         self._memo[doc_id] = (now, reason)
         return reason
+
+    def reason_now(self, path: str) -> str:
+        """The same for the path of a file of this disk, not remembered: for who goes through all files."""
+        return self._look(path, True)
 
     def _look(self, path: str, on_disk: bool) -> str:
         paths = [_slashes(path)]
@@ -163,11 +175,16 @@ class Exclusion:
                 log.warning("%s can't be used (%s); nothing below its folder is completed", path, error)
             self._files[path] = _IgnoreFile(None, _UNREADABLE)
             return _UNREADABLE
-        spec, bad = _compile(lines)
+        spec, bad = compile_lines(lines)
         if bad:
             log.warning("%s holds %d lines that are no patterns", IGNORE_FILE, len(bad))
         self._files[path] = _IgnoreFile(stamp, spec)
         return spec
+
+
+def read_ignore_lines(path: str) -> list[str]:
+    """The lines of an ignore file. Raises OSError or ValueError for what can't be taken whole."""
+    return _read_lines(path, os.stat(path))
 
 
 def _read_lines(path: str, status: os.stat_result) -> list[str]:
@@ -183,7 +200,7 @@ def _read_lines(path: str, status: os.stat_result) -> list[str]:
     return data.decode("utf-8-sig", "surrogateescape").splitlines()
 
 
-def _compile(lines: Sequence[str]) -> tuple[GitIgnoreSpec, tuple[str, ...]]:
+def compile_lines(lines: Sequence[str]) -> tuple[GitIgnoreSpec, tuple[str, ...]]:
     """The lines that are gitignore patterns, and those that are not."""
     bad = tuple(line for line in lines if not _is_pattern(line))
     return GitIgnoreSpec.from_lines(line for line in lines if line not in bad), bad

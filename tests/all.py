@@ -10,11 +10,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PY = sys.executable
+# many tests wait for processes, so one worker more than CPUs
+SIDE_BY_SIDE = ["-m", "not real_model", "-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal"]
 PARTS: dict[str, list[str]] = {
     "ruff": [PY, "-m", "ruff", "check", "."],
     "mypy --strict": [PY, "-m", "mypy"],
     "tidy and layers": [PY, "-m", "pytest", "tests/test_tidy.py", "tests/test_layers.py"],
-    "tests": [PY, "-m", "pytest", "-m", "not real_model", "--ignore=tests/test_tidy.py", "--ignore=tests/test_layers.py"],
+    "tests": [PY, "-m", "pytest", *SIDE_BY_SIDE, "--ignore=tests/test_tidy.py", "--ignore=tests/test_layers.py"],
     "public cases": [PY, "-m", "tests.cases"],
     "real model": [PY, "-m", "pytest", "-m", "real_model"],
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,8 +18,6 @@ import llama_cpp
 from llama_cpp import _ggml
 
 from inference.llama.load import start_native
-
-_F16_BYTES = 2
 
 
 class DeviceKind(StrEnum):
@@ -74,6 +72,21 @@ def look_at_build() -> Build:
     )
 
 
+def look_at_devices() -> tuple[Device, ...]:
+    """All that the native library knows, the CPU among them."""
+    start_native()
+    return tuple(_devices())
+
+
+def native_devices(names: Collection[str]) -> Any:
+    """An array of the native handles of those devices, ended by a null; None: this library can't tell them apart."""
+    count, get, name = _counting()
+    if count is None or get is None or name is None:
+        return None
+    found = [get(i) for i in range(count()) if _text(name(get(i))) in names]
+    return (ctypes.c_void_p * (len(found) + 1))(*found, None)
+
+
 def parse_features(text: str) -> dict[str, dict[str, str]]:
     """`CPU : AVX = 1 | AVX2 = 1 | CUDA : ARCHS = 900 | ` → {"CPU": {"AVX": "1", …}, "CUDA": {"ARCHS": "900"}}."""
     found: dict[str, dict[str, str]] = {}
@@ -107,10 +120,17 @@ def _backends() -> Iterator[str]:
         yield _text(name(get(i)))
 
 
+def _counting() -> tuple[Callable[..., Any] | None, Callable[..., Any] | None, Callable[..., Any] | None]:
+    """How many devices there are, each by its number, and its name."""
+    return (
+        _function("ggml_backend_dev_count", ctypes.c_size_t),
+        _function("ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t),
+        _function("ggml_backend_dev_name", ctypes.c_char_p, ctypes.c_void_p),
+    )
+
+
 def _devices() -> Iterator[Device]:
-    count = _function("ggml_backend_dev_count", ctypes.c_size_t)
-    get = _function("ggml_backend_dev_get", ctypes.c_void_p, ctypes.c_size_t)
-    name = _function("ggml_backend_dev_name", ctypes.c_char_p, ctypes.c_void_p)
+    count, get, name = _counting()
     describe = _function("ggml_backend_dev_description", ctypes.c_char_p, ctypes.c_void_p)
     kind = _function("ggml_backend_dev_type", ctypes.c_int, ctypes.c_void_p)
     size = ctypes.POINTER(ctypes.c_size_t)
@@ -129,22 +149,3 @@ def _devices() -> Iterator[Device]:
 
 def _text(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "replace")
-
-
-def kv_bytes_per_token(metadata: Callable[[str], str]) -> int:
-    """Bytes of keys and values that one token needs in 16 bits, from a model's metadata; 0 = can't be told.
-
-    An upper estimate: layers with a window, or without a cache, count in full. metadata: key → text, "" if not given.
-    """
-    architecture = metadata("general.architecture")
-
-    def number(name: str) -> int:
-        value = metadata(f"{architecture}.{name}")
-        return int(value) if value.isdecimal() else 0
-
-    n_layers, n_heads, width = number("block_count"), number("attention.head_count"), number("embedding_length")
-    n_heads_kv = number("attention.head_count_kv") or n_heads
-    per_head = width // n_heads if n_heads else 0
-    n_key = number("attention.key_length") or per_head
-    n_value = number("attention.value_length") or per_head
-    return n_layers * n_heads_kv * (n_key + n_value) * _F16_BYTES

@@ -18,7 +18,7 @@ from typing import Any
 import llama_cpp
 
 from inference.llama.log import native_log
-from inference.types import EngineError
+from inference.types import EngineError, NoRoom
 
 _log = logging.getLogger(__name__)
 _start_lock = threading.Lock()
@@ -57,9 +57,11 @@ def open_model(
     *,
     vocab_only: bool = False,
     n_gpu_layers: int = 0,
+    devices: Any = None,
     on_progress: Callable[[float], None] | None = None,
 ) -> ModelHandle:
-    """Load a model; on_progress is given the share loaded, 0.0 to 1.0. Raises EngineError."""
+    """Load a model; on_progress is given the share loaded, 0.0 to 1.0. devices: an array of native handles that layers may lie
+    on, ended by a null; None = all. Raises EngineError, NoRoom among them."""
     _check_file(path)
     start_native()
     overrides = (llama_cpp.llama_model_kv_override * 2)()  # the second one ends the list
@@ -68,13 +70,15 @@ def open_model(
     params = llama_cpp.llama_model_default_params()
     params.vocab_only = vocab_only
     params.n_gpu_layers = n_gpu_layers
+    if devices is not None:
+        params.devices = ctypes.cast(devices, ctypes.c_void_p)
     params.kv_overrides = ctypes.cast(overrides, type(params.kv_overrides))
     progress = llama_cpp.llama_progress_callback(lambda share, _: _report(on_progress, share))
     params.progress_callback = progress
     native_log.clear_errors()
     pointer = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
     if not pointer:
-        raise EngineError(_why_not(path, native_log.errors()))
+        raise _why_not(path, native_log.errors())
     return ModelHandle(pointer, path)
 
 
@@ -104,14 +108,20 @@ def _check_file(path: Path) -> None:
         raise EngineError(f"{path} is not a GGUF file (it begins with {magic!r}); give the path of a model in GGUF format.")
 
 
-def _why_not(path: Path, errors: tuple[str, ...]) -> str:
-    """One sentence for a load that failed, from what the native library said."""
+def _why_not(path: Path, errors: tuple[str, ...]) -> EngineError:
+    """For a load that failed, from what the native library said."""
     said = " ".join(errors)
+    if "alloc" in said or "out of memory" in said:
+        return NoRoom(
+            f"There is not enough memory for {path}; choose a smaller model or put fewer layers on the GPU (n_gpu_layers)."
+        )
+    return EngineError(_what_is_wrong(path, said, errors))
+
+
+def _what_is_wrong(path: Path, said: str, errors: tuple[str, ...]) -> str:
     if "unknown model architecture" in said:
         return f"The architecture of {path} is unknown to this llama.cpp; choose another model or a newer llama-cpp-python."
     if "not within the file bounds" in said or "failed to read" in said or "corrupted" in said:
         return f"The model file {path} is truncated or damaged; fetch it again."
-    if "alloc" in said or "out of memory" in said:
-        return f"There is not enough memory for {path}; choose a smaller model or put fewer layers on the GPU (n_gpu_layers)."
     first = next((e for e in errors if "error" in e.lower() or "fail" in e.lower()), errors[0] if errors else "no reason given")
     return f"The model file {path} can't be loaded; fetch it again or choose another model (llama.cpp: {first})."

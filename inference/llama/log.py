@@ -1,7 +1,7 @@
 """What llama.cpp says: to `logging` at DEBUG, never to descriptors 1 and 2.
 
-Owns the process-wide native log callback and a short memory of errors, so that a failed load can say why. Refuses to raise:
-an exception must not cross native frames.
+Owns the process-wide native log callback, a short memory of errors, so that a failed load can say why, and one of the sizes of
+buffers. Refuses to raise: an exception must not cross native frames.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import threading
 from collections import deque
 
 import llama_cpp
+
+from inference.llama.buffers import Buffer, parse
 
 _log = logging.getLogger(__name__)
 _WARN, _ERROR, _CONTINUED = 3, 4, 5  # ggml_log_level; the package's own table names other levels for these numbers
@@ -25,6 +27,7 @@ class NativeLog:
         self._level = 0
         self._partial = ""
         self._errors: deque[str] = deque(maxlen=32)
+        self._buffers: deque[Buffer] = deque(maxlen=256)
         self._callback = llama_cpp.llama_log_callback(self._receive)  # kept: a collected callback is a crash
 
     def install(self) -> None:
@@ -39,6 +42,15 @@ class NativeLog:
         """Errors and warnings since `clear_errors`, oldest first, at most 32."""
         with self._lock:
             return tuple(self._errors)
+
+    def clear_buffers(self) -> None:
+        with self._lock:
+            self._buffers.clear()
+
+    def buffers(self) -> tuple[Buffer, ...]:
+        """What was laid out in memory since `clear_buffers`, in the order of the log."""
+        with self._lock:
+            return tuple(self._buffers)
 
     def _receive(self, level: int, text: bytes, _user_data: object) -> None:
         try:
@@ -57,6 +69,7 @@ class NativeLog:
                 self._partial = ""
             complete = [(line.rstrip(), self._level) for line in lines if line.strip()]
             self._errors.extend(line for line, at in complete if at in (_WARN, _ERROR))
+            self._buffers.extend(found for line, _ in complete if (found := parse(line)) is not None)
             return complete
 
 

@@ -23,24 +23,27 @@ from inference.config import EngineConfig
 from inference.llama import parts, state
 from inference.llama.abort import AbortFlag
 from inference.llama.batch import Batch
+from inference.llama.buffers import Buffer, settled
+from inference.llama.devices import native_devices
 from inference.llama.load import open_model, start_native
 from inference.llama.log import native_log
+from inference.llama.offload import look_at_offload
 from inference.llama.vocab import LlamaVocab
 from inference.measure import usable_cpus
-from inference.types import EngineError
+from inference.memory_need import N_BATCH, n_cells
+from inference.types import EngineError, NoRoom
 
 _log = logging.getLogger(__name__)
-N_BATCH = 512
-_FLASH_ATTENTION_AUTO = -1
-_F16 = 1
-_SEQUENCES_IN_CELLS = 2  # sequences of full length that fit at once; shorter ones share the same cells
+_FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}  # llama_flash_attn_type
+_KV_TYPES = {"f16": 1, "q4_0": 2, "q8_0": 8}  # ggml_type
 
 
 class LlamaBackend:
     """Fits `inference.backend.Backend`. Made by any thread, then used by one.
 
-    n_ctx: cells in all, twice the longest sequence (`n_ctx_seq`). n_threads: 0 = config's, or one fewer than CPUs.
-    Raises EngineError if the model can't be loaded or run.
+    n_ctx: cells in all, twice the longest sequence (`n_ctx_seq`). n_threads: 0 = config's, or one fewer than CPUs. kv_type,
+    flash_attention: as set. buffers: what llama.cpp says it took. n_swa: positions of a sliding window, 0 if there is none.
+    Raises EngineError if the model can't be loaded or run, NoRoom where less would perhaps do.
     """
 
     def __init__(
@@ -55,15 +58,22 @@ class LlamaBackend:
         self._is_closed = False
         self._abort = AbortFlag()
         self._batch = Batch(N_BATCH)
-        n_gpu_layers = _gpu_layers(config)
-        self._handle = open_model(Path(path), n_gpu_layers=n_gpu_layers, on_progress=on_progress)
+        self.kv_type, self.flash_attention = config.kv_type, config.flash_attention
+        offload = look_at_offload(config)
+        if offload.notice:
+            _log.warning("%s", offload.notice)
+        devices = native_devices([device.name for device in offload.devices]) if offload.is_chosen else None
+        can_offload = bool(llama_cpp.llama_supports_gpu_offload()) and not (offload.is_chosen and not offload.devices)
+        n_gpu_layers = config.n_gpu_layers if can_offload else 0
+        native_log.clear_buffers()
+        self._handle = open_model(Path(path), n_gpu_layers=n_gpu_layers, devices=devices, on_progress=on_progress)
         self._vocab = LlamaVocab(self._handle)
         n_trained = int(llama_cpp.llama_model_n_ctx_train(self._handle.pointer))
         self._n_ctx_seq = min(config.n_ctx, n_trained) if n_trained > 0 else config.n_ctx
         if self._n_ctx_seq < config.n_ctx:
             _log.info("n_ctx %d is more than the model was trained for; %d is used", config.n_ctx, n_trained)
         self._n_seq_max = config.n_sequences + 1  # one more for the background
-        self._n_swa = int(llama_cpp.llama_model_n_swa(self._handle.pointer))
+        self.n_swa = int(llama_cpp.llama_model_n_swa(self._handle.pointer))
         self._context: Any = self._open_context(n_threads or config.n_threads or max(1, usable_cpus() - 1))
         # Not at exit: a daemon thread may be decoding then.
         self._free_context = weakref.finalize(self, llama_cpp.llama_free, self._context)
@@ -71,8 +81,9 @@ class LlamaBackend:
         self._memory: Any = llama_cpp.llama_get_memory(self._context)
         self._n_ctx = int(llama_cpp.llama_n_ctx(self._context))
         self._n_rows = 0
+        self.buffers: tuple[Buffer, ...] = settled(native_log.buffers())
         self.can_truncate, self.can_stow = self._try_parts()
-        self.on_cpu = not (n_gpu_layers and llama_cpp.llama_supports_gpu_offload())
+        self.on_cpu = not n_gpu_layers
         # what runs on a device is not interrupted
         self.can_abort = self.can_truncate and self.on_cpu
         if not self.can_stow:
@@ -105,10 +116,20 @@ class LlamaBackend:
         return self._n_seq_max
 
     @property
+    def rope(self) -> str:
+        """How positions are turned, as far as the model's file doesn't say it."""
+        return f"{llama_cpp.llama_model_rope_type(self._handle.pointer)} {self._rope}"
+
+    @property
     def build(self) -> str:
         """Names what the native code was built for: measurements of another build don't count."""
         features = llama_cpp.llama_print_system_info().decode("utf-8", "replace").strip()
-        return f"{llama_cpp.__version__} {platform.machine()} {features}"
+        attention = [word for word, usual in ((self.kv_type, "f16"), (self.flash_attention, "auto")) if word != usual]
+        return " ".join([llama_cpp.__version__, platform.machine(), features, *attention])
+
+    @property
+    def n_threads(self) -> int:
+        return int(llama_cpp.llama_n_threads(self._context))
 
     def set_threads(self, n: int) -> None:
         if not self._is_closed:
@@ -161,6 +182,8 @@ class LlamaBackend:
     def truncate(self, seq: int, n: int) -> bool:
         if n <= 0:
             llama_cpp.llama_memory_seq_rm(self._memory, seq, -1, -1)  # a whole sequence can always go
+            if not any(self.seq_length(other) for other in range(self._n_seq_max)):
+                llama_cpp.llama_memory_clear(self._memory, False)  # what comes next begins with the first cell
             return True
         if n >= self.seq_length(seq):
             return True
@@ -208,19 +231,23 @@ class LlamaBackend:
 
     def _open_context(self, n_threads: int) -> Any:
         params = llama_cpp.llama_context_default_params()
-        params.n_ctx = self._n_ctx_seq * min(_SEQUENCES_IN_CELLS, self._n_seq_max)
+        params.n_ctx = n_cells(self._n_ctx_seq, self._n_seq_max)
         params.n_batch = params.n_ubatch = N_BATCH
         params.n_seq_max = self._n_seq_max
         params.n_threads = params.n_threads_batch = n_threads
-        params.flash_attn_type = _FLASH_ATTENTION_AUTO
-        params.type_k = params.type_v = _F16
+        params.flash_attn_type = _FLASH_ATTENTION[self.flash_attention]
+        params.type_k = params.type_v = _KV_TYPES[self.kv_type]
         params.kv_unified = True  # a part of a sequence can only be shared within one buffer
         params.no_perf = True
+        names = ("scaling_type", "freq_base", "freq_scale")
+        self._rope = " ".join(f"{getattr(params, f'rope_{name}'):g}" for name in names)
         native_log.clear_errors()
         context = llama_cpp.llama_init_from_model(self._handle.pointer, params)
         if not context:
             said = "; ".join(native_log.errors()[-2:]) or "no reason given"
-            raise EngineError(
+            if "cache type" in said or "V cache" in said:  # heads that don't come in whole blocks, or no flash attention
+                raise EngineError(f"This model can't keep its cache as {self.kv_type}; set kv_type = f16 (llama.cpp: {said}).")
+            raise NoRoom(
                 f"There is no room for a context of {params.n_ctx} tokens and {self._n_seq_max} sequences; "
                 f"lower n_ctx or n_sequences, or choose a smaller model (llama.cpp: {said})."
             )
@@ -233,10 +260,10 @@ class LlamaBackend:
         if outcome is not Outcome.OK:
             said = "; ".join(native_log.errors()[-2:]) or outcome.value
             self.close()
-            raise EngineError(f"The model was loaded but can't be run; lower n_gpu_layers or n_ctx (llama.cpp: {said}).")
+            raise NoRoom(f"The model was loaded but can't be run; lower n_gpu_layers or n_ctx (llama.cpp: {said}).")
         can_truncate = parts.can_truncate(self)
         # Of a sliding window only what lies within is saved: what comes back could not be cut.
-        is_whole = can_truncate and not 0 < self._n_swa < self._n_ctx_seq
+        is_whole = can_truncate and not 0 < self.n_swa < self._n_ctx_seq
         can_stow = is_whole and parts.can_stow(self)
         llama_cpp.llama_memory_clear(self._memory, False)
         return can_truncate, can_stow
@@ -246,7 +273,7 @@ class LlamaBackend:
         if not self.can_truncate:
             return False
         first = int(llama_cpp.llama_memory_seq_pos_min(self._memory, seq))
-        return first <= max(0, n - self._n_swa) if self._n_swa else first <= 0
+        return first <= max(0, n - self.n_swa) if self.n_swa else first <= 0
 
     def _lengths_if_sound(self, rows: Sequence[Row]) -> dict[int, int] | None:
         """Lengths before this batch of the sequences in it; None if the batch is malformed."""
@@ -268,23 +295,3 @@ class LlamaBackend:
     def _restore(self, lengths: dict[int, int]) -> bool:
         """Remove what a decode that failed has kept."""
         return all(self.truncate(seq, n) and self.seq_length(seq) == n for seq, n in lengths.items())
-
-
-def gpu_notice(config: EngineConfig) -> str:
-    """For the user: a GPU was asked for, but there is none that could be used. "" if there is nothing to tell."""
-    if not config.asks_for_gpu:
-        return ""
-    start_native()  # which silences it: looking for devices prints
-    if llama_cpp.llama_supports_gpu_offload():
-        return ""
-    return (
-        f"n_gpu_layers is {config.n_gpu_layers}, but llama.cpp as it is built here finds no GPU: the model runs on the CPU. "
-        "`midfill doctor` tells what to install; n_gpu_layers = 0 says that the CPU is meant."
-    )
-
-
-def _gpu_layers(config: EngineConfig) -> int:
-    if notice := gpu_notice(config):
-        _log.warning("%s", notice)
-        return 0
-    return config.n_gpu_layers

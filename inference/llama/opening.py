@@ -13,7 +13,9 @@ from inference.backend import Vocab
 from inference.config import EngineConfig
 from inference.costs import CostTable
 from inference.engine import Engine
+from inference.llama.imprint import open_archive
 from inference.llama.model import LlamaBackend
+from inference.llama.room import plan_room
 from inference.measure import (
     MachineKey,
     Measured,
@@ -24,18 +26,31 @@ from inference.measure import (
     thread_candidates,
     usable_cpus,
 )
+from inference.memory_plan import following
+from inference.memory_report import MemoryReport, describe, notice, taken
 from inference.models.gguf import check
-from inference.types import Costs
+from inference.types import Costs, NoRoom
 
 _log = logging.getLogger(__name__)
 
 
 def open_engine(
-    config: EngineConfig, path: Path, cache_dir: Path, on_progress: Callable[[float], None] | None = None
+    config: EngineConfig,
+    path: Path,
+    cache_dir: Path,
+    on_progress: Callable[[float], None] | None = None,
+    *,
+    name: str = "",
+    digest: str = "",
+    on_memory: Callable[[MemoryReport], None] = lambda report: None,
 ) -> tuple[Engine, Vocab]:
-    """Load the model at `path`. on_progress: share of the weights loaded, 0 to 1, called from this thread."""
+    """Load the model at `path`, with less than the settings ask for where memory leaves no choice.
+
+    on_progress: share of the weights loaded, 0 to 1, called from this thread. name: of the model, in sentences. on_memory: is
+    told the plan, and then what came of it. digest: of the model's file, if it is known already. EngineError.
+    """
     check(path)
-    backend = LlamaBackend(config, path, on_progress=on_progress)
+    backend, config = _load(config, path, name, on_progress, on_memory)
     try:
         key = machine_key(path, build=backend.build, n_gpu_layers=config.n_gpu_layers)
         measured, is_kept = _measured(config, backend, key, cache_dir)
@@ -68,14 +83,57 @@ def open_engine(
         background_rows=config.background_rows,
         n_stowed=config.n_stowed if backend.can_stow else 0,
         stow_bytes=config.stow_bytes,
+        archive=open_archive(config, backend, path, cache_dir, digest),
+        save_every_s=config.save_every_s,
         on_end=keep,
     )
     return engine, backend.vocab
 
 
-def _measured(
-    config: EngineConfig, backend: LlamaBackend, key: MachineKey, cache_dir: Path
-) -> tuple[Measured | None, bool]:
+def _load(
+    config: EngineConfig,
+    path: Path,
+    name: str,
+    on_progress: Callable[[float], None] | None,
+    on_memory: Callable[[MemoryReport], None],
+) -> tuple[LlamaBackend, EngineConfig]:
+    """The backend, and the settings that it was loaded with."""
+    room = plan_room(config, path, name)
+    on_memory(MemoryReport(room.plan, notices=room.notices))
+    room.require()
+    _log.info("memory: %s", describe(room.plan))
+    for sentence in room.notices:
+        if sentence != room.about_devices:  # the backend says that itself
+            _log.warning("%s", sentence)
+    further = following(room.sizes, room.config, room.plan)
+    plan, told = room.plan, room.notices
+    while True:
+        applied = plan.applied(room.config)
+        try:
+            backend = _backend(applied, path, on_progress)
+        except NoRoom as error:
+            _log.warning("%s", error)
+            lower = next(further, None)
+            if lower is None:
+                raise
+            plan = lower
+            sentence = notice(plan, room.config)
+            told = tuple(dict.fromkeys((*room.notices, *([sentence] if sentence else []))))
+            continue
+        report = MemoryReport(plan, taken(backend.buffers), told)
+        _log.info("memory: %.1f MB were planned, llama.cpp took %.1f", report.planned_bytes / 1e6, report.actual_bytes / 1e6)
+        on_memory(report)
+        return backend, applied
+
+
+def _backend(config: EngineConfig, path: Path, on_progress: Callable[[float], None] | None) -> LlamaBackend:
+    try:
+        return LlamaBackend(config, path, on_progress=on_progress)
+    except MemoryError:
+        raise NoRoom(f"There is no memory left for {path}; end other programs, or choose a smaller model.") from None
+
+
+def _measured(config: EngineConfig, backend: LlamaBackend, key: MachineKey, cache_dir: Path) -> tuple[Measured | None, bool]:
     """What this machine needs, from disk or measured now, and whether it is on disk; None: the settings say everything."""
     if config.n_threads and config.prefill_ms_per_token and config.step_ms:
         return None, False

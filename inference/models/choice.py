@@ -54,11 +54,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The file to open. name: what to call the model. note: a sentence for people, "" = nothing to tell."""
+    """The file to open. name: what to call the model. note: a sentence for people, "" = nothing to tell. notice: one that they
+    have to be shown, since it is not what they asked for."""
 
     path: Path
     name: str
     note: str = ""
+    notice: str = ""
 
 
 def choose(models: Collection[Model], machine: Machine, deadline_ms: float) -> Choice:

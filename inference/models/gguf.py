@@ -15,29 +15,17 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from inference.models.gguf_cursor import SCALARS, Cursor, Cut, Damaged
+from inference.models.gguf_cursor import Cursor, Cut, Damaged
+from inference.models.gguf_values import ARRAY, TENSOR_BLOCKS, Value, read_key, read_value, skip_array, skip_value
 from inference.models.registry import MODELS
 from inference.types import EngineError
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
-_MAX_KEY = 65_535  # the format's own limit, bytes
-_MAX_TEXT = 65_535  # a longer value is skipped: none of those that are wanted comes near
 _MAX_DIMS = 4
 _DEFAULT_ALIGNMENT = 32
 _MAX_VALUES = 1 << 16  # some hundred times what the largest models have; so nothing can keep the reader busy for long
 _MAX_TENSORS = 1 << 20
-
-_STRING, _ARRAY = 8, 9
-
-# Tensor type → (elements per block, bytes per block). A type that is missing here only makes the size check weaker.
-_TENSOR_BLOCKS = {
-    0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 9: (32, 40),
-    10: (256, 84), 11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 15: (256, 292),
-    16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 20: (32, 18), 21: (256, 110), 22: (256, 82),
-    23: (256, 136), 24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8), 28: (1, 8), 29: (256, 56), 30: (1, 2),
-    34: (256, 54), 35: (256, 66), 39: (32, 17),
-}  # fmt: skip
 
 _FIM_KEYS = (  # the newer names first
     ("tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.prefix_token_id"),
@@ -147,18 +135,18 @@ def _read(cursor: Cursor, path: Path, n_bytes: int) -> Header:
     n_tensors, n_values = cursor.u64(), cursor.u64()
     if n_values > _MAX_VALUES or n_tensors > _MAX_TENSORS:
         raise Damaged(f"{n_values:,} values and {n_tensors:,} tensors")
-    values: dict[str, int | float | str] = {}
+    values: dict[str, Value] = {}
     n_vocab = 0
     for _ in range(n_values):
-        key = _key(cursor)
+        key = read_key(cursor)
         kind = cursor.u32()
-        if kind == _ARRAY:
-            n_items = _skip_array(cursor)
+        if kind == ARRAY:
+            n_items = skip_array(cursor)
             n_vocab = n_items if key == "tokenizer.ggml.tokens" else n_vocab
         elif key in _WANTED or key.endswith(_CONTEXT_LENGTH):
-            values[key] = _value(cursor, kind)
+            values[key] = read_value(cursor, kind)
         else:
-            _skip_value(cursor, kind)
+            skip_value(cursor, kind)
     architecture = _text(values, "general.architecture")
     return Header(
         version=version,
@@ -208,49 +196,7 @@ def _reason(error: OSError | ValueError) -> str:
     return (reason or str(error)).lower()
 
 
-def _key(cursor: Cursor) -> str:
-    n = cursor.u64()
-    cursor.require(n)
-    if n > _MAX_KEY:
-        raise Damaged(f"a name of {n:,} bytes")
-    return cursor.take(n).decode("utf-8", "replace")
-
-
-def _value(cursor: Cursor, kind: int) -> int | float | str:
-    if kind in SCALARS:
-        return cursor.scalar(SCALARS[kind])
-    if kind != _STRING:
-        raise Damaged(f"value type {kind}")
-    n = cursor.u64()
-    cursor.require(n)
-    if n > _MAX_TEXT:
-        cursor.skip(n)
-        return ""
-    return cursor.take(n).decode("utf-8", "replace")
-
-
-def _skip_value(cursor: Cursor, kind: int) -> None:
-    if kind in SCALARS:
-        cursor.skip(SCALARS[kind].size)
-    elif kind == _STRING:
-        cursor.skip(cursor.u64())
-    else:
-        raise Damaged(f"value type {kind}")
-
-
-def _skip_array(cursor: Cursor) -> int:
-    """Skip the items; their number."""
-    kind, count = cursor.u32(), cursor.u64()
-    if kind == _STRING:
-        cursor.skip_strings(count)
-    elif kind in SCALARS:
-        cursor.skip(count * SCALARS[kind].size)
-    else:
-        raise Damaged(f"item type {kind}")
-    return count
-
-
-def _alignment(values: dict[str, int | float | str]) -> int:
+def _alignment(values: dict[str, Value]) -> int:
     alignment = _number(values, "general.alignment") if "general.alignment" in values else _DEFAULT_ALIGNMENT
     if alignment <= 0 or alignment & (alignment - 1):
         raise Damaged(f"alignment {alignment}")
@@ -261,30 +207,30 @@ def _expected(cursor: Cursor, n_tensors: int, alignment: int) -> int:
     """Reads the tensor infos. Bytes up to the end of the last tensor, or of the header if there are none."""
     end = 0
     for _ in range(n_tensors):
-        _key(cursor)
+        read_key(cursor)
         n_dims = cursor.u32()
         if n_dims > _MAX_DIMS:
             raise Damaged(f"a tensor of {n_dims} dimensions")
         shape = [cursor.u64() for _ in range(n_dims)]
         kind, offset = cursor.u32(), cursor.u64()
-        per_block, block_bytes = _TENSOR_BLOCKS.get(kind, (1, 0))
+        per_block, block_bytes = TENSOR_BLOCKS.get(kind, (1, 0))
         end = max(end, offset + -(-math.prod(shape) // per_block) * block_bytes)
     if n_tensors == 0:
         return cursor.position
     return -(-cursor.position // alignment) * alignment + end
 
 
-def _text(values: dict[str, int | float | str], key: str) -> str:
+def _text(values: dict[str, Value], key: str) -> str:
     value = values.get(key, "")
     return value if isinstance(value, str) else ""
 
 
-def _number(values: dict[str, int | float | str], key: str) -> int:
+def _number(values: dict[str, Value], key: str) -> int:
     value = values.get(key, 0)
     return value if isinstance(value, int) else 0
 
 
-def _fim_hint(values: dict[str, int | float | str]) -> tuple[int, int, int] | None:
+def _fim_hint(values: dict[str, Value]) -> tuple[int, int, int] | None:
     ids: list[int] = []
     for newer, older in _FIM_KEYS:
         value = values.get(newer, values.get(older))

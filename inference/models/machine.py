@@ -60,26 +60,21 @@ def look_at_machine(n_gpu_layers: int, cache_dir: Path) -> Machine:
 def free_ram(look: Look) -> int:
     """RAM in bytes that can be had without pushing others out, under the limits of the control group; 0 = not known."""
     available = hardware.memory(look).available
-    for group in _groups(look):
-        limit, used = (look.text(f"{group}/memory.{name}").strip() for name in ("max", "current"))
-        if limit.isdecimal() and used.isdecimal():
-            available = min(available, max(0, int(limit) - int(used) + _reclaimable(look.text(f"{group}/memory.stat"))))
+    for group in hardware.groups(look, "memory"):
+        for most, current in (("max", "current"), ("limit_in_bytes", "usage_in_bytes")):  # of the second version, and the first
+            limit, used = (look.text(f"{group}/memory.{name}").strip() for name in (most, current))
+            if limit.isdecimal() and used.isdecimal() and int(limit) < hardware.NO_LIMIT:
+                free = max(0, int(limit) - int(used) + _reclaimable(look.text(f"{group}/memory.stat")))
+                available = min(available, free)
     return available
-
-
-def _groups(look: Look) -> list[str]:
-    """Directories of this process's control group (version 2) and of those above it."""
-    for line in look.text("proc/self/cgroup").splitlines():
-        if line.startswith("0::"):
-            parts = [part for part in line[3:].split("/") if part not in ("", "..")]
-            return ["/".join(["sys/fs/cgroup", *parts[:n]]) for n in range(len(parts), -1, -1)]
-    return []
 
 
 def _reclaimable(stat: str) -> int:
     """Bytes of files in memory, which make room when it is needed."""
     values = dict(line.split(" ", 1) for line in stat.splitlines() if " " in line)
-    return sum(int(values.get(name, "0")) for name in ("active_file", "inactive_file") if values.get(name, "0").isdecimal())
+    total = "total_" if "total_inactive_file" in values else ""  # the first version tells those of groups below apart
+    names = (f"{total}active_file", f"{total}inactive_file")
+    return sum(int(values.get(name, "0")) for name in names if values.get(name, "0").isdecimal())
 
 
 def _gpu_bytes() -> int:

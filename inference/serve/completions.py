@@ -21,8 +21,8 @@ from inference.serve.host import EngineHost
 from inference.serve.limits import Limits
 from inference.serve.running import Feed, Running
 from inference.serve.stream import EventStream
-from inference.types import FinishReason
-from inference.wire import EngineState, Envelope, encode_completion, encode_usage
+from inference.types import FinishReason, TokenEvent
+from inference.wire import Choice, EngineState, Envelope, encode_completion, encode_usage
 
 _SHORT = 2048  # bytes that are tokenized at once; longer texts are not worth holding up the loop
 
@@ -86,18 +86,21 @@ class Completions:
         return self._longest[1]
 
     async def _whole(self, request: web.Request, call: Call, feed: Feed, envelope: Envelope) -> web.StreamResponse:
-        text = ""
+        texts = dict.fromkeys(range(call.n_candidates), "")
         while True:
             event = await feed.next(self._limits.quiet_s)
             if event is None:
                 continue
-            text += event.text
+            texts[event.candidate] += event.text
             if event.finish is not None:
                 break
         if event.finish is FinishReason.ERROR:
             raise Refused(500, event.error, "engine_error")
-        host = self._host
-        body = encode_completion(envelope, replace(event, text=text), host.counters(), host.costs(), with_usage=True)
+        ranked = {texts[r.candidate]: r for r in reversed(event.ranking)}  # a stop string may have made two the same
+        ranking = tuple(r for r in event.ranking if r in ranked.values())
+        choices = [Choice(rank, texts[r.candidate], r.finish) for rank, r in enumerate(ranking)]
+        event, host = replace(event, text=texts[0], ranking=ranking), self._host
+        body = encode_completion(envelope, event, host.counters(), host.costs(), choices=choices, with_usage=True)
         return web.Response(body=body, content_type="application/json")
 
     async def _stream(self, request: web.Request, call: Call, feed: Feed, envelope: Envelope) -> web.StreamResponse:
@@ -111,7 +114,12 @@ class Completions:
                 await stream.write(sse.frame(encode_completion(envelope, event)))
             else:
                 break
-        data = sse.frame(encode_completion(envelope, event, self._host.counters(), self._host.costs()))
+        data = b""
+        for other in event.ranking:  # each choice has an end; ours is told with the last event, candidate 0's
+            if other.candidate != event.candidate:
+                choice = Choice(other.candidate, "", other.finish)
+                data += sse.frame(encode_completion(envelope, TokenEvent(0, "", event.stats), choices=[choice]))
+        data += sse.frame(encode_completion(envelope, event, self._host.counters(), self._host.costs()))
         if call.with_usage:
             data += sse.frame(encode_usage(envelope, event.stats))
         return await stream.end(data + sse.frame(sse.DONE))

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from inference.backend import Vocab
 from inference.engine import Engine
+from inference.memory_report import MemoryReport
 from inference.models.identity import ModelFile
 from inference.types import Costs, Counters, EngineStats, FinishReason, GenerationRequest, GenerationStats, TokenEvent
 from inference.wire import EngineState, News
@@ -49,6 +50,10 @@ class EngineHost(Protocol):
     def counters(self) -> Counters: ...
     def stats(self) -> EngineStats | None:
         """None: nothing is loaded."""
+        ...
+
+    def memory(self) -> MemoryReport | None:
+        """What was planned at the last load, and what it took; None: not known."""
         ...
 
     def news(self) -> News:
@@ -106,6 +111,9 @@ class LoadedHost:
 
     def stats(self) -> EngineStats:
         return self._engine.stats()
+
+    def memory(self) -> MemoryReport | None:
+        return None
 
     def news(self) -> News:
         return self._news

@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from inference.memory_report import MemoryReport
 from inference.serve.host import EngineHost
 from inference.serve.running import Feed, Running
 from inference.types import EngineStats, Priority
@@ -103,6 +104,8 @@ class Metrics:
         page.histogram("midfill_tokens_per_second", "Of a request, while it was decoded.", self._speed)
         if (stats := host.stats()) is not None:
             _add_stats(page, stats)
+        if (memory := host.memory()) is not None:
+            _add_memory(page, memory)
         page.add("process_resident_memory_bytes", "gauge", "Resident memory.", {"": self._process.memory_info().rss})
         page.add("process_cpu_seconds_total", "counter", "CPU time.", {"": sum(self._process.cpu_times()[:2])})
         page.add("process_start_time_seconds", "gauge", "Start, since 1970.", {"": self._process.create_time()})
@@ -142,6 +145,21 @@ def _add_stats(page: _Page, stats: EngineStats) -> None:
             page.add(name, "gauge", _BY_PRIORITY[field.name], _labelled("priority", by_name))
         elif isinstance(value, tuple):
             page.add(name, "gauge", f"The engine's {field.name}.", _labelled("kind", dict(value)))
+
+
+def _add_memory(page: _Page, memory: MemoryReport) -> None:
+    """Parts that llama.cpp doesn't report (`reported="0"`) are upper estimates of what is needed besides."""
+    planned = {
+        f'part="{part.name}",place="{place}",reported="{int(part.is_reported)}"': n_bytes
+        for part in memory.plan.need.parts
+        for place, n_bytes in (("host", part.host), ("device", part.device))
+        if n_bytes
+    }
+    page.add("midfill_memory_planned_bytes", "gauge", "What was planned before the model was loaded.", planned)
+    actual = {f'place="{place}",kind="{kind}"': n_bytes for place, kind, n_bytes in memory.actual}
+    page.add("midfill_memory_actual_bytes", "gauge", "What llama.cpp reported when it was loaded.", actual)
+    lowered = {f'setting="{each.name}"': 1 for each in memory.plan.lowered}
+    page.add("midfill_memory_lowered", "gauge", "1 for each setting that is lower than asked for.", lowered)
 
 
 def _labelled(label: str, values: Mapping[str, float]) -> dict[str, float]:

@@ -26,7 +26,8 @@ _BUSY = {"Retry-After": "1"}
 
 
 class Feed:
-    """Events of one request, on the loop. Those that nobody has taken yet are joined, so that no reader can pile them up."""
+    """Events of one request, on the loop. Those that nobody has taken yet are joined, candidate by candidate, so that no reader
+    can pile them up."""
 
     def __init__(
         self, host: EngineHost, request: GenerationRequest, call: Call, peer: str, on_event: Callable[[Feed], None]
@@ -39,9 +40,10 @@ class Feed:
         self.finish: FinishReason | None = None
         self.has_text = False
         self._host = host
-        self._stops = Stops(call.stops)
+        self._stops = [Stops(call.stops) for _ in range(call.n_candidates)]
         self._why_ended: FinishReason | None = None
-        self._waiting: TokenEvent | None = None
+        self._waiting: dict[int, TokenEvent] = {}  # by candidate
+        self._last: TokenEvent | None = None
         self._news = asyncio.Event()
         self._loop = loop = asyncio.get_running_loop()
         self._on_event = on_event
@@ -59,15 +61,14 @@ class Feed:
 
     async def next(self, timeout_s: float) -> TokenEvent | None:
         """What is new, as one event; None: nothing within the time. Not to be called after the one with a finish."""
-        if self._waiting is None:
+        if not self._waiting and self._last is None:
             try:
                 async with asyncio.timeout(timeout_s):
                     await self._news.wait()
             except TimeoutError:
                 return None
-        event, self._waiting = self._waiting, None
         self._news.clear()
-        return event
+        return self._waiting.pop(min(self._waiting)) if self._waiting else self._last
 
     def end(self, why: FinishReason) -> None:
         """Let the engine end it; it will have ended for that reason."""
@@ -81,26 +82,43 @@ class Feed:
             self._timers.append(self._loop.call_later(adopt_ms / 1000, self.end, FinishReason.CANCELLED))
 
     def _take(self, event: TokenEvent) -> None:
-        text = self._stops.push(event.text)
-        finish = event.finish
-        if finish is not None:
-            text += self._stops.rest()
-        elif self._stops.is_hit:
+        self._join(event, self._stops[event.candidate].push(event.text))
+        self.stats = event.stats
+        if event.finish is not None:
+            self._take_last(event)
+        elif all(stops.is_hit for stops in self._stops):
             self.end(FinishReason.STOP)
-        if finish is FinishReason.CANCELLED and self._why_ended is not None:
-            finish = self._why_ended
-        elif finish in (FinishReason.LENGTH, FinishReason.CONTEXT) and self._stops.is_hit:
-            finish = FinishReason.STOP
-        self.has_text |= bool(text)
-        self.stats, self.finish = event.stats, finish
-        if finish is not None:
-            for timer in self._timers:
-                timer.cancel()
-        before = self._waiting.text if self._waiting is not None else ""
-        if text or finish is not None:
-            self._waiting = replace(event, text=before + text, finish=finish)
+        if self._waiting or self._last is not None:
             self._news.set()
         self._on_event(self)
+
+    def _join(self, event: TokenEvent, text: str) -> None:
+        if not text:
+            return
+        self.has_text = True
+        before = self._waiting.get(event.candidate)
+        self._waiting[event.candidate] = replace(
+            event, text=(before.text if before is not None else "") + text, finish=None, error="", ranking=()
+        )
+
+    def _take_last(self, event: TokenEvent) -> None:
+        assert event.finish is not None
+        for candidate, stops in enumerate(self._stops):
+            self._join(replace(event, candidate=candidate), stops.rest())
+        ranking = tuple(replace(r, finish=self._finish(r.candidate, r.finish)) for r in event.ranking)
+        self.finish = self._finish(event.candidate, event.finish)
+        said = self._waiting.pop(event.candidate, None)
+        self._last = replace(event, text=said.text if said is not None else "", finish=self.finish, ranking=ranking)
+        for timer in self._timers:
+            timer.cancel()
+
+    def _finish(self, candidate: int, finish: FinishReason) -> FinishReason:
+        """Why it ended, as its caller sees it."""
+        if finish is FinishReason.CANCELLED and self._why_ended is not None:
+            return self._why_ended
+        if finish in (FinishReason.LENGTH, FinishReason.CONTEXT) and self._stops[candidate].is_hit:
+            return FinishReason.STOP
+        return finish
 
 
 @dataclass

@@ -95,9 +95,9 @@ def _claim_output() -> Say:
 
 
 def _build(config: Config, say: Say) -> dict[str, Any]:
-    """`build`, where the model is, and then `kv_bytes_per_token` of its cache, `layout` and `family` or why it is `refused`."""
+    """`build`, where the model is, and then `layout` and `family` or why it is `refused`."""
     say({"doing": "loading llama-cpp-python"})
-    from inference.llama.devices import kv_bytes_per_token, look_at_build
+    from inference.llama.devices import look_at_build
     from inference.llama.load import open_model
     from inference.llama.vocab import LlamaVocab
     from lsp_server.layouts import choose_layout
@@ -112,13 +112,12 @@ def _build(config: Config, say: Say) -> dict[str, Any]:
         handle = open_model(path, vocab_only=True)
     except EngineError as error:
         return {"refused": str(error)}
-    told = {"kv_bytes_per_token": kv_bytes_per_token(handle.metadata)}
     vocab = LlamaVocab(handle)
     try:
         layout = choose_layout(config.context.layout, vocab, path.stem)
     except EngineError as error:
-        return {**told, "refused": str(error)}
-    return {**told, "layout": layout.name, "family": vocab.fim.family if vocab.fim else ""}
+        return {"refused": str(error)}
+    return {"layout": layout.name, "family": vocab.fim.family if vocab.fim else ""}
 
 
 def _locate(config: Config, say: Say) -> Path | None:
@@ -156,7 +155,8 @@ async def _completion(config: Config, say: Say) -> dict[str, Any]:
     from lsp_server.completer import Completions
 
     # Nothing may be answered from an earlier suggestion, or the keys would tell nothing of the model.
-    completer = Completions(replace(config, server=replace(config.server, enabled=True, typed_through=False, adopt_ms=0)))
+    server = replace(config.server, enabled=True, n_candidates=1, typed_through=False, adopt_ms=0)
+    completer = Completions(replace(config, server=server))
     try:
         completer.attach(client)
         costs = client.costs()

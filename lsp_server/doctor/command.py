@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from inference import accelerators, hardware
+from inference import accelerators
 from inference.hardware import Look
 from inference.models import registry, store
 from inference.models.choice import Located
@@ -120,10 +120,8 @@ class Examination:
         if header is not None:
             obstacle = ""
             yield from _guarded("vocabulary", lambda: model_checks.vocabulary(answer))
-            kv = int((answer.result or {}).get("kv_bytes_per_token", 0))
-            devices = (answer.build or {}).get("devices", ())
-            ram = hardware.memory(self.look)
-            fits = list(_guarded("memory", lambda: model_checks.memory(header, kv, devices, config.engine, ram)))
+            assert where is not None, "its header was read"
+            fits = list(_guarded("memory", lambda: model_checks.memory(where, answer.build, config.engine, self.look)))
             yield from fits
             obstacle = "no memory for it" if exit_status(fits) else obstacle
         missing = registry.known(answer.wanted) if where is None else None

@@ -5,22 +5,25 @@ Owns these checks. Refuses native code: what only the loaded vocabulary can tell
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from inference.cache_type import usable_cache
 from inference.config import EngineConfig
-from inference.hardware import Memory
+from inference.hardware import Look
+from inference.memory_free import DeviceFree, look_free
+from inference.memory_plan import make_plan
+from inference.memory_report import WHAT_TO_DO, describe, lowered_words, too_little_words
 from inference.models import choice, gguf, records, registry, store
 from inference.models.choice import Located
 from inference.models.gguf import Header
+from inference.models.gguf_sizes import read_sizes
 from inference.models.machine import Machine, look_at_machine
 from inference.types import EngineError
 from lsp_server.config import Config
 from lsp_server.doctor.findings import Finding, fault, note, ok, size, warning
 from lsp_server.doctor.native import Answer
-
-_SEQUENCES = 2  # of full length that the cache has cells for (`inference.llama.model`)
 
 
 def locate(answer: Answer, config: Config, cache_dir: Path) -> tuple[Located | None, list[Finding]]:
@@ -90,32 +93,32 @@ def digest(where: Located, directory: Path) -> Iterator[Finding]:
         yield ok("digest", f"every byte of {path} is as it should be")
 
 
-def memory(
-    header: Header, kv_bytes_per_token: int, devices: Sequence[Mapping[str, Any]], config: EngineConfig, ram: Memory
-) -> Iterator[Finding]:
-    """Weights and cache against RAM or, where the layers go there, against the GPU's memory."""
-    n_ctx = min(config.n_ctx, header.context_length or config.n_ctx)
-    cache = kv_bytes_per_token * n_ctx * _SEQUENCES
-    needed = header.n_bytes + cache
-    parts = f"{size(header.n_bytes)} of weights"
-    if cache:
-        parts += f" and {size(cache)} of cache ({_SEQUENCES} x {n_ctx} tokens)"
-    smaller = "take a smaller model (`midfill models list`), or lower n_ctx"
-    cards = [each for each in devices if each["kind"] == "gpu" and each["total_bytes"]] if config.n_gpu_layers else []
-    if cards:
-        free = sum(int(each["free_bytes"]) for each in cards)
-        where = f"{size(free)} of GPU memory are free"
-        if needed > free:
-            yield warning("memory", f"about {parts} are needed, {where}", f"{smaller}, or lower n_gpu_layers")
-        else:
-            yield ok("memory", f"about {parts}; {where}")
-        return
-    if not ram.total:
-        yield note("memory", f"about {parts} are needed; how much there is can't be told on this system")
-    elif needed > ram.total:
-        yield fault("memory", f"about {parts} are needed, this machine or its control group has {size(ram.total)}", smaller)
-    elif needed > ram.available:
-        text = f"about {parts} are needed, only {size(ram.available)} of {size(ram.total)} are free"
-        yield warning("memory", text, f"end other programs, or {smaller}")
+def memory(where: Located, build: Mapping[str, Any] | None, config: EngineConfig, look: Look) -> Iterator[Finding]:
+    """The plan that the engine would make now. build: what the native library told of devices and the CPU's kernels."""
+    sizes = read_sizes(where.path)
+    usable, contradiction = usable_cache(config, sizes)
+    if contradiction:
+        text, _, do = contradiction.rstrip(".").partition(". ")
+        yield warning("memory", text, f"{do[:1].lower()}{do[1:]}")
+    features = frozenset((build or {}).get("cpu_features", ()))
+    free = look_free(look, _devices(build, config))
+    plan = make_plan(sizes, usable, free, features, name=where.name)
+    if not plan.fits:
+        yield fault("memory", too_little_words(plan), WHAT_TO_DO)
+    elif lowered := lowered_words(plan, usable):
+        yield warning("memory", lowered, WHAT_TO_DO)
+    elif not free.ram and not free.devices:
+        yield note("memory", describe(plan))
     else:
-        yield ok("memory", f"about {parts}; {size(ram.available)} of {size(ram.total)} are free")
+        yield ok("memory", describe(plan))
+
+
+def _devices(build: Mapping[str, Any] | None, config: EngineConfig) -> tuple[DeviceFree, ...]:
+    """Those that layers may lie on."""
+    if build is None or not config.n_gpu_layers or not build["can_offload"]:
+        return ()
+    return tuple(
+        DeviceFree(each["name"], each["free_bytes"], each["total_bytes"], each["kind"] == "integrated gpu")
+        for each in build["devices"]
+        if each["kind"] in ("gpu", "integrated gpu") and (not config.gpu_devices or each["name"] in config.gpu_devices)
+    )

@@ -10,7 +10,13 @@ from typing import Any
 _TABLE = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
 
 KINDS = frozenset(_TABLE["kinds"]["taken"])
+IDS = frozenset(_TABLE["kinds"]["taken_ids"])
 GROUPS = ("setup", "config", "model")
+
+
+def is_taken(case_id: str, kind: str) -> bool:
+    """Whether the product has taken on the kind, or this case of it."""
+    return kind in KINDS or case_id in IDS
 
 
 def named(case_input: Mapping[str, Any]) -> dict[str, Any]:

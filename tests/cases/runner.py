@@ -41,7 +41,7 @@ def run_all(cases: Iterable[Case]) -> Iterator[Result]:
 
 
 def _run(case: Case, bundled: Case | None) -> tuple[Outcome, str]:
-    if case.kind not in options.KINDS:
+    if not options.is_taken(case.id, case.kind):
         return Outcome.NO_DRIVER, "its kind is not taken on yet"
     driver = DRIVERS.get(case.id)
     why = generic.unfit(case)

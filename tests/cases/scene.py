@@ -17,7 +17,8 @@ from tests.support.client import Client, Json
 
 URI = "file:///w/app/main.py"
 OWN_IDS = 1_000_000  # from here on; a case's messages have small ones
-CALM = {"reply_deadline_ms": 0, "cold_budget_ms": 0}  # no text depends on the machine's speed
+# no text depends on the machine's speed, and no process is started that nobody asks for
+CALM = {"reply_deadline_ms": 0, "cold_budget_ms": 0, "index": False}
 
 
 class Scene:
@@ -59,9 +60,7 @@ class Scene:
     async def __aenter__(self) -> Scene:
         self._stack.enter_context(self.logs)
         self.app: App = build(Sources(), self._open)
-        self.client = await self._stack.enter_async_context(
-            Client(self.app.server, self.app.aclose, **self._client_options)
-        )
+        self.client = await self._stack.enter_async_context(Client(self.app.server, self.app.aclose, **self._client_options))
         await self.client.initialize(options=self.options, capabilities=self._capabilities, root=self._root)
         if self._wait:
             await self.ready()

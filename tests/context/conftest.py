@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import lzma
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +15,10 @@ from context.tokens import TokenTable
 from context.types import Tokenizer
 from tests.support.layouts import layout
 
+if TYPE_CHECKING:
+    from inference.llama.vocab import LlamaVocab
+
+_PACKED = Path(__file__).parent.parent / "support" / "vocabularies"
 ANCHORED = layout("anchored")
 CONTROL = {1, 2, 3, 4}
 
@@ -47,6 +54,22 @@ def _bytes_of(token: int) -> bytes:
 
 def new_table(pre_type: str = "qwen2") -> TokenTable:
     return TokenTable(WordTokenizer(), pre_type)
+
+
+@pytest.fixture(scope="session")
+def packed_vocab(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LlamaVocab]:
+    """Vocabularies of `tests/support/vocabularies`, by name; each is loaded once."""
+    from inference.llama.vocab import load_vocab
+
+    @functools.cache
+    def load(name: str) -> LlamaVocab:
+        path = tmp_path_factory.mktemp("vocabularies") / f"{name}.gguf"
+        path.write_bytes(lzma.decompress((_PACKED / f"{name}.gguf.xz").read_bytes()))
+        vocab = load_vocab(path)
+        path.unlink()
+        return vocab
+
+    return load
 
 
 @pytest.fixture(scope="session")

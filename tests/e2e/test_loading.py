@@ -9,7 +9,9 @@ from unittest import mock
 
 import pytest
 
-from inference.llama import opening
+from inference.config import EngineConfig
+from inference.llama import opening, room
+from inference.memory_free import Free
 from lsp_server import app
 from tests.cases.drivers.loading import TINY, WARNING, Opener, check_refused, cpu_only, generates, own_home, shown
 from tests.cases.scene import Scene
@@ -58,14 +60,14 @@ async def test_a_file_that_is_cut_while_it_is_opened(share: int) -> None:
     """The header was looked at; what llama.cpp then finds is less. It refuses, and nothing crashes."""
     with own_home() as home:
         path = write_tiny(home / "tiny.gguf")
-        check = opening.check
+        plan = opening.plan_room
 
-        def check_and_cut(path: Path, **options: Any) -> Any:
-            header = check(path, **options)
+        def plan_and_cut(config: EngineConfig, path: Path, name: str) -> Any:
+            planned = plan(config, path, name)
             os.truncate(path, path.stat().st_size * share // 100)
-            return header
+            return planned
 
-        with mock.patch.object(opening, "check", check_and_cut):
+        with mock.patch.object(opening, "plan_room", plan_and_cut):
             message = await check_refused(path, n_requests=2)
         assert "truncated or damaged" in message, message
 
@@ -132,3 +134,19 @@ async def test_each_server_tells_once_whatever_it_is_asked_for() -> None:
                 await scene.client.settle()
                 ((kind, message),) = shown(scene)
                 assert kind == WARNING and f"n_gpu_layers is {asked}," in message
+
+
+@pytest.mark.parametrize("asked", [{}, {"kv_type": "q8_0", "flash_attention": "off"}])
+@in_loop
+async def test_less_than_was_asked_for_is_told_once(monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any]) -> None:
+    """Little memory, and settings that exclude each other: completions come, and each sentence is shown once."""
+    monkeypatch.setattr(room, "look_free", lambda devices: Free(96_000_000, 96_000_000, None, devices))
+    with own_home() as home:
+        options = {**TINY, **asked, "model": str(write_tiny(home / "m.gguf", n_ctx=8192)), "n_ctx": 4096}
+        async with Scene(options=options, open_client=Opener()) as scene:
+            assert await generates(scene) > 0
+            scene.client.notify("workspace/didChangeConfiguration", {"settings": {"midfill": {"max_tokens": 9}}})
+            assert await generates(scene) > 0
+            told = shown(scene)
+            assert [kind for kind, _ in told] == [WARNING] * (2 if asked else 1), told
+            assert "of memory are free: " in told[-1][1] and " instead of 4096" in told[-1][1]

@@ -46,7 +46,7 @@ async def test_a_window_whose_beginning_is_lost_is_evaluated_anew_and_says_the_s
             await scene.idle()
             assert scene.engine is not None
             requests = list(scene.engine.typing)
-            reused = [watched.runs[request.request_id].n_reused for request in requests]
+            reused = [watched.runs[request.request_id].stats(0.0).n_reused for request in requests]
             assert any(not done for _, n, done in watched.truncated if n), "no removal was ever refused"
             assert 0 in reused[1:], f"{reused}"
             compare(scene.engine.vocab, cold(path, requests), watched.ran(requests))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -67,8 +69,8 @@ class Harness:
                 return
         raise AssertionError("the engine never came to rest")
 
-    def text(self, request_id: int) -> str:
-        return "".join(e.text for e in self.events[request_id])
+    def text(self, request_id: int, candidate: int = 0) -> str:
+        return "".join(e.text for e in self.events[request_id] if e.candidate == candidate)
 
     def last(self, request_id: int) -> TokenEvent:
         return self.events[request_id][-1]
@@ -98,16 +100,17 @@ texts = st.sampled_from(
 )
 heals = st.sampled_from([b"", b"fo", b" foo", b"    ", b"valu", "é".encode(), b"\xf0\x9f\xa6\x8a", b"zq"])
 requests = st.builds(
-    lambda text, heal, n_max, priority, temperature, seed: (
+    lambda text, heal, n_max, priority, temperature, seed, n_candidates, first_line: (
         prompt(text), heal, 0 if priority is Priority.PREFETCH else n_max, priority,
         SamplingParams(temperature=temperature, top_p=0.9, repeat_penalty=1.1 if temperature else 1.0, seed=seed),
+        n_candidates, first_line,
     ),
     texts, heals, st.integers(0, 20), st.sampled_from([Priority.TYPING, *Priority]), st.sampled_from([0.0, 0.0, 0.8]),
-    st.integers(0, 3),
+    st.integers(0, 3), st.sampled_from([1, 1, 1, 2, 3, 5]), st.sampled_from([False, False, False, True]),
 )  # fmt: skip
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(requests, st.integers(0, 6), st.booleans()), min_size=1, max_size=10),
     st.booleans(),
@@ -126,8 +129,8 @@ def test_any_interleaving_equals_each_request_alone(
     h = Harness(backend, n_ctx=512, n_sequences=n_sequences, n_stowed=stowing[0], stow_bytes=stowing[1])
     h.backend.outcomes = list(outcomes)
     sent = []
-    for i, ((tokens, heal, n_max, priority, sampling), n_steps, cancel) in enumerate(plan, 1):
-        request = GenerationRequest(i, tokens, heal, n_max, sampling, priority)
+    for i, ((tokens, heal, n_max, priority, sampling, n_candidates, first_line), n_steps, cancel) in enumerate(plan, 1):
+        request = GenerationRequest(i, tokens, heal, n_max, sampling, priority, n_candidates, first_line)
         sent.append((request, cancel))
         h.submit(request)
         for _ in range(n_steps):
@@ -137,8 +140,12 @@ def test_any_interleaving_equals_each_request_alone(
     h.drain()
     for request, cancelled in sent:
         last = h.last(request.request_id)
-        want, finish = alone(request)
+        want, finish = alone(replace(request, n_candidates=1))
         got = h.text(request.request_id)
+        ranked = [r.candidate for r in last.ranking]
+        told = [h.text(request.request_id, c) for c in ranked]
+        assert len(set(ranked)) == len(ranked) == len(set(told)) <= request.n_candidates
+        assert {e.candidate for e in h.events[request.request_id]} <= {0, *ranked}
         if last.finish in (FinishReason.CANCELLED, FinishReason.CONTEXT):
             # a cancelled request, or cells that are too few (or said to be): a beginning
             assert cancelled if last.finish is FinishReason.CANCELLED else n_cells == 200 or Outcome.NO_ROOM in outcomes
@@ -148,7 +155,10 @@ def test_any_interleaving_equals_each_request_alone(
             stats = last.stats
             assert stats.n_prompt == stats.n_reused + stats.n_evaluated == len(request.tokens)
     assert not h.engine._runs
-    assert all(s.is_idle for s in h.engine.kv.sequences)
+    assert all(s.is_idle and not (s.is_branch and s.tokens) for s in h.engine.kv.sequences)
+    counters = h.engine.counters()
+    n_rows = sum(h.last(request.request_id).stats.n_rows for request, _ in sent)
+    assert n_rows == counters.prompt + counters.healing + counters.generated + counters.background
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,8 +10,16 @@ from typing import Any
 import pytest
 
 from inference.backend import Outcome
+from inference.config import EngineConfig
 from inference.engine import Engine
 from inference.engine_host import ModelHost
+from inference.memory_free import Free
+from inference.memory_plan import make_plan
+from inference.memory_report import MemoryBoard, MemoryReport
+from inference.models.gguf_sizes import ModelSizes
+from inference.serve.limits import Limits
+from inference.serve.metrics import Metrics
+from inference.serve.running import Running
 from inference.types import EngineError, FinishReason, GenerationRequest, TokenEvent
 from inference.wire import EngineState, News
 from tests.support.fake_backend import FakeBackend
@@ -245,5 +253,25 @@ def test_what_waits_for_the_weights_can_be_cancelled_and_is_when_it_closes() -> 
         asked.ask(3)
         assert asked.finish(3) is FinishReason.CANCELLED
         loader.gate.set()
+
+    run(main)
+
+
+def test_what_was_planned_is_told_once_it_is_known() -> None:
+    async def main() -> None:
+        board = MemoryBoard()
+        host, _, _ = hosted(Loader(), notices=("a notice",), memory=board)
+        assert host.notices == ("a notice",) and host.memory() is None
+        sizes = ModelSizes("m", "x", 1, 8, 1, (1,), 8, 8, False, 0, 0, 8, 0, 10, 99, ())
+        plan = make_plan(sizes, EngineConfig(n_threads=1), Free(300 << 20))
+        board.take(MemoryReport(plan, (("CPU", "KV", 7),), ("less than asked for",)))
+        assert host.notices == ("a notice", "less than asked for")
+        report = host.memory()
+        assert report is not None and report.actual_bytes == 7
+        page = Metrics().page(host, Running(host, Limits()), 0, 0)
+        assert 'midfill_memory_actual_bytes{place="CPU",kind="KV"} 7' in page
+        assert f'midfill_memory_planned_bytes{{part="cache",place="host",reported="1"}} {2 * 8 * 2 * 256}' in page
+        assert 'midfill_memory_lowered{setting="stow_bytes"} 1' in page
+        await host.aclose()
 
     run(main)

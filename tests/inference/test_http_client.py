@@ -39,7 +39,7 @@ from inference.types import (
     TokenEvent,
 )
 from inference.wire import PROTOCOL, EngineState, Envelope, News, encode_completion, to_json
-from tests.inference.test_engine import alone, heals, prompt, texts
+from tests.inference.test_engine import Harness, alone, heals, prompt, texts
 from tests.support.fake_backend import FakeBackend
 from tests.support.served import COSTS, KEY, MODEL, VOCAB, Served, events, run, serving, text_of, until
 from tests.support.tiny_gguf import bpe_vocabulary, write_tiny
@@ -109,6 +109,23 @@ def test_any_interleaving_of_two_clients_equals_each_request_alone(tmp_path: Pat
             assert (text_of(found), found[-1].finish) == (want, finish)
             stats = found[-1].stats
             assert stats.n_prompt == stats.n_reused + stats.n_evaluated == len(request.tokens)
+
+
+def test_candidates_come_over_the_wire_as_they_come_here(tmp_path: Path, model: ModelFile) -> None:
+    here = Harness()
+    here.submit(GenerationRequest(1, PROMPT, b"fo", 9, n_candidates=3, first_line=True))
+    here.drain()
+
+    async def main() -> None:
+        async with serving(tmp_path, model=model) as served:
+            client = await connect(served, tmp_path)
+            found = await events(client.submit(GenerationRequest(1, PROMPT, b"fo", 9, n_candidates=3, first_line=True)))
+            assert found[-1].ranking == here.last(1).ranking and len(found[-1].ranking) == 3
+            for candidate in range(3):
+                assert "".join(e.text for e in found if e.candidate == candidate) == here.text(1, candidate)
+            await client.aclose()
+
+    run(main)
 
 
 @pytest.mark.parametrize("tcp", [False, True])

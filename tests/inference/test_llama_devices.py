@@ -9,12 +9,8 @@ from typing import Any
 import llama_cpp
 import pytest
 
-from inference.config import EngineConfig
 from inference.llama import devices
-from inference.llama.devices import DeviceKind, kv_bytes_per_token, look_at_build, parse_features
-from inference.llama.load import open_model
-from inference.llama.model import LlamaBackend
-from tests.support.tiny_gguf import write_tiny
+from inference.llama.devices import DeviceKind, look_at_build, parse_features
 
 
 def test_this_build() -> None:
@@ -64,36 +60,3 @@ def test_memory_is_not_mixed_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "_function", lambda name, *a: memory if name.endswith("dev_memory") else usual(name, *a))
     (device, *_) = look_at_build().devices
     assert (device.total_bytes, device.free_bytes) == (7, 3)
-
-
-def test_a_tokens_cache_is_what_the_context_takes(tmp_path: Path) -> None:
-    """Against llama.cpp itself: the difference of two contexts' states is what their tokens take."""
-    path = write_tiny(tmp_path / "tiny.gguf", arch="qwen2", n_layer=3)
-    told = kv_bytes_per_token(open_model(path, vocab_only=True).metadata)
-    backend = LlamaBackend(EngineConfig(n_ctx=256, n_threads=1), path)
-    try:
-        from inference.backend import Row
-
-        sizes = []
-        for n in (8, 24):
-            backend.truncate(0, 0)
-            backend.decode([Row(0, i, 1) for i in range(n)])
-            sizes.append(int(llama_cpp.llama_state_seq_get_size(backend._context, 0)))
-        per_token = (sizes[1] - sizes[0]) / 16
-    finally:
-        backend.close()
-    assert told == 3 * 1 * (32 + 32) * 2
-    assert told <= per_token <= told + 64  # the state also holds each cell's position
-
-
-def test_a_cache_that_cant_be_told() -> None:
-    assert kv_bytes_per_token(lambda key: "") == 0
-    values = {
-        "general.architecture": "x",
-        "x.block_count": "2",
-        "x.attention.head_count": "4",
-        "x.embedding_length": "64",
-    }
-    assert kv_bytes_per_token(lambda key: values.get(key, "")) == 2 * 4 * 32 * 2
-    values |= {"x.attention.key_length": "8", "x.attention.value_length": "4", "x.attention.head_count_kv": "1"}
-    assert kv_bytes_per_token(lambda key: values.get(key, "")) == 2 * 1 * 12 * 2

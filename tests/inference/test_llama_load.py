@@ -16,7 +16,7 @@ from inference.llama.load import _why_not, open_model
 from inference.llama.log import NativeLog
 from inference.llama.model import LlamaBackend
 from inference.llama.vocab import load_vocab
-from inference.types import EngineError
+from inference.types import EngineError, NoRoom
 
 CONFIG = EngineConfig(n_ctx=256, n_threads=1, n_gpu_layers=0)
 
@@ -94,7 +94,7 @@ def test_unknown_architecture(tmp_path: Path) -> None:
 
 def test_out_of_memory_has_its_own_sentence(tmp_path: Path) -> None:
     said = ("alloc_tensor_range: failed to allocate CUDA0 buffer of size 9663676416",)
-    assert "not enough memory" in _why_not(tmp_path, said)
+    assert isinstance(_why_not(tmp_path, said), NoRoom) and "not enough memory" in str(_why_not(tmp_path, said))
 
 
 def test_a_context_too_large_says_what_to_lower(tiny_models: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ from inference.backend import Row
 from inference.config import EngineConfig
 from inference.llama.model import LlamaBackend
 from inference.llama.vocab import load_vocab
-from inference.types import EngineError
+from inference.types import EngineError, NoRoom
 good, bad = sys.argv[1:]
 load_vocab(good).encode(b"def f():")
 backend = LlamaBackend(EngineConfig(n_ctx=256, n_threads=1), good)

@@ -6,13 +6,17 @@ import json
 import logging
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from inference.config import EngineConfig
 from inference.engine import Engine
+from inference.llama import opening
+from inference.llama.model import LlamaBackend
 from inference.llama.opening import open_engine
-from inference.types import Costs, FinishReason, GenerationRequest, Priority, TokenEvent
+from inference.memory_report import MemoryReport
+from inference.types import Costs, FinishReason, GenerationRequest, NoRoom, Priority, TokenEvent
 
 ON_CPU = {"n_ctx": 256, "n_gpu_layers": 0}
 
@@ -41,12 +45,12 @@ def run(engine: Engine, *requests: GenerationRequest) -> list[TokenEvent]:
 
 
 def kept_rows(cache: Path) -> dict[int, float]:
-    (path,) = cache.iterdir()
+    (path,) = cache.glob("measured-*")
     return dict(json.loads(path.read_text())["measured"]["rows"])
 
 
 def kept_costs(cache: Path) -> Costs:
-    (path,) = cache.iterdir()
+    (path,) = cache.glob("measured-*")
     kept = json.loads(path.read_text())["measured"]
     return Costs(kept["prefill_ms_per_token"], kept["step_ms"])
 
@@ -70,7 +74,7 @@ def test_the_table_is_measured_once_and_refined_by_real_steps(
     run(again)
     assert kept_rows(tmp_path) == refined
     # an older file is measured anew
-    (path,) = tmp_path.iterdir()
+    (path,) = tmp_path.glob("measured-*")
     kept = json.loads(path.read_text())
     del kept["measured"]["rows"]
     path.write_text(json.dumps(kept))
@@ -96,12 +100,12 @@ def test_nothing_is_kept_about_a_thread_count_that_was_set(tiny_models: dict[str
     engine, _ = open_engine(EngineConfig(**ON_CPU, n_threads=1), tiny_models["llama"], tmp_path)
     assert engine.table.is_measured
     run(engine, GenerationRequest(1, tuple(range(5, 50)), n_max=5))
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("measured-*"))
     given = EngineConfig(**ON_CPU, n_threads=1, prefill_ms_per_token=1.0, step_ms=2.0)
     engine, _ = open_engine(given, tiny_models["llama"], tmp_path)
     assert engine.costs == Costs(1.0, 2.0)
     run(engine)
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("measured-*"))
 
 
 @pytest.mark.parametrize(
@@ -122,3 +126,36 @@ def test_who_stows(tiny_models: dict[str, Path], tmp_path: Path, model: str, opt
     assert [engine.n_reusable(tokens) for tokens in documents] == [61 if stows or i > 2 else 0 for i in range(5)]
     assert (stats.n_stowed, stats.n_resident, stats.stowed_bytes > 0) == (3 * stows, 2, stows)
     run(engine)
+
+
+def test_a_plan_that_was_wrong_is_followed_by_less(
+    tiny_models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """llama.cpp finds no room for what should have had it: less is tried, and the user told; in the end the reason is."""
+    asked: list[EngineConfig] = []
+    real, told = opening.LlamaBackend, list[MemoryReport]()
+
+    def short(config: EngineConfig, path: Path, **options: Any) -> LlamaBackend:
+        asked.append(config)
+        if config.n_sequences > 1:
+            raise NoRoom("no room")
+        return real(config, path, **options)
+
+    monkeypatch.setattr(opening, "LlamaBackend", short)
+    config = EngineConfig(n_ctx=512, n_sequences=2, n_gpu_layers=0, n_threads=1, prefill_ms_per_token=1.0, step_ms=1.0)
+    engine, _ = open_engine(config, tiny_models["llama"], tmp_path, name="tiny", on_memory=told.append)
+    assert [each.n_sequences for each in asked] == [2, 1] and len(told) == 2
+    assert not told[0].notices and not told[0].actual
+    (notice,) = told[1].notices
+    assert told[1].actual_bytes and "tiny would need" in notice and "n_sequences is 1 instead of 2" in notice
+    run(engine)
+    asked.clear()
+
+    def full(config: EngineConfig, path: Path, **_: Any) -> LlamaBackend:
+        asked.append(config)
+        raise MemoryError
+
+    monkeypatch.setattr(opening, "LlamaBackend", full)
+    with pytest.raises(NoRoom, match="no memory left"):
+        open_engine(config, tiny_models["llama"], tmp_path)
+    assert 2 <= len(asked) <= 7

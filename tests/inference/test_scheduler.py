@@ -25,6 +25,8 @@ class Some:
     has_byte: bool = False
     n_waited: int = 0
     row_limit: int = 0
+    request_id: int = 0
+    is_branch: bool = False
 
 
 def cpu(**options: object) -> Scheduler:

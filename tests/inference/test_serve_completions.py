@@ -306,7 +306,7 @@ def test_errors_of_the_engine_arrive_in_both_forms(tmp_path: Path) -> None:
         ({"prompt": "x" * 20_000}, 400, "more tokens, the context only 512"),
         ({"prompt": [1, 999_999]}, 400, "beyond the vocabulary"),
         ({"prompt": "x", "model": "gpt"}, 404, "runs fake only"),
-        ({"prompt": "x", "n": 2}, 400, "n is not supported"),
+        ({"prompt": "x", "n": 9}, 400, "n is not between 1 and 8"),
         ({"prompt": ["x", "y"]}, 400, "several prompts"),
     ],
 )
@@ -363,5 +363,75 @@ def test_quiet_streams_are_kept_alive(tmp_path: Path) -> None:
                 assert (await response.content.readline(), await response.content.readline()) == (b": \n", b"\n")
                 served.gate.open()
                 assert sse.Reader().push(await response.read())[-1] == sse.DONE
+
+    run(main)
+
+
+def test_several_candidates_come_as_choices_whole_and_streamed(tmp_path: Path) -> None:
+    request = GenerationRequest(1, PROMPT, b"fo", 8, n_candidates=3)
+
+    async def main() -> None:
+        async with serving(tmp_path) as served, served.session() as session:
+            body = {k: v for k, v in encode_call(call_for(request)).items() if k != "stream"}
+            assert body["n"] == 3
+            whole = await ask(session, **body)
+            choices, ranking = whole["choices"], whole["midfill"]["ranking"]
+            assert [choice["index"] for choice in choices] == [0, 1, 2] and len({choice["text"] for choice in choices}) == 3
+            means = [each["mean_logprob"] for each in ranking]
+            assert means == sorted(means, reverse=True) and len(means) == 3
+            by_candidate = {r["candidate"]: c["text"] for r, c in zip(ranking, choices, strict=True)}
+            assert by_candidate[0] == alone(request)[0]
+            *said, usage, done = await stream(session, **body, stream_options={"include_usage": True})
+            assert done == sse.DONE and json.loads(usage)["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"]
+            streamed, ends = dict.fromkeys(by_candidate, ""), dict.fromkeys(by_candidate, 0)
+            for chunk in map(json.loads, said):
+                (choice,) = chunk["choices"]
+                streamed[choice["index"]] += choice["text"]
+                ends[choice["index"]] += choice["finish_reason"] is not None
+            assert streamed == by_candidate and set(ends.values()) == {1}
+            events = [decode_completion(data, 1).event for data in said]
+            assert [e.finish for e in events if e.finish] == [alone(request)[1]]
+            assert [r.candidate for r in events[-1].ranking] == [r["candidate"] for r in ranking]
+            await served.idle()
+
+    run(main)
+
+
+def test_stop_strings_end_each_choice_and_the_request_with_the_last(tmp_path: Path) -> None:
+    backend = FakeBackend(VOCAB, n_ctx=4096, n_seq_max=8)
+    starts = {VOCAB.encode(word)[0] for word in (b"value", b"total")}
+    predict = backend._predict
+
+    def two(tokens: tuple[int, ...]) -> Any:
+        logits = predict(tokens) if tokens != PROMPT else predict(tokens) * 0
+        for token in starts if tokens == PROMPT else [VOCAB.encode(b" = ")[0] if len(tokens) % 3 else VOCAB.encode(b"==")[0]]:
+            logits[token] = 50.0
+        return logits
+
+    backend._predict = two  # type: ignore[method-assign]
+
+    async def main() -> None:
+        async with serving(tmp_path, backend=backend) as served, served.session() as session:
+            served.gate.step_s = 0.003
+            body = {"prompt": list(PROMPT), "max_tokens": 300, "temperature": 0, "n": 2, "stop": [" =", "=="]}
+            answer = await ask(session, **body)
+            assert sorted(choice["text"] for choice in answer["choices"]) == ["total", "value"]
+            assert {choice["finish_reason"] for choice in answer["choices"]} == {"stop"} == {answer["midfill"]["finish"]}
+            assert answer["usage"]["completion_tokens"] < 300
+            await served.idle()
+
+    run(main)
+
+
+def test_candidates_end_with_their_client(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path) as served, served.session() as session:
+            served.gate.step_s = 0.01
+            body = {"prompt": list(PROMPT), "max_tokens": 400, "stream": True, "n": 4, "midfill": {"heal": _b64(b"fo")}}
+            response = await session.post("/v1/completions", json=body)
+            await until(lambda: served.gate.n_steps > 2)
+            response.close()
+            await served.idle()
+            assert sum(bool(s.tokens) for s in served.engine.kv.sequences) == 1
 
     run(main)

@@ -234,6 +234,9 @@ class ComingAndGoing:
     def counters(self) -> Counters:
         return Counters()
 
+    def memory(self) -> None:
+        return None
+
     def stats(self) -> None:
         return None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -37,6 +39,32 @@ def test_what_has_no_place_is_not_kept(stowage: Stowage) -> None:
     assert not stowage.put(stowed((1,)))
     assert not len(stowage)
     assert stowage.is_open is (stowage.max_bytes == 9)
+
+
+def test_nothing_goes_for_what_is_not_kept() -> None:
+    stowage = Stowage(9, 25)
+    oldest, newest = stowed((1, 2), 1), stowed((3,), 3)
+    assert stowage.put(oldest) and stowage.put(newest)
+    assert not stowage.put(stowed((4,), 2, n_bytes=20)), "without the oldest it would have no place yet"
+    assert not stowage.put(stowed((1, 2, 5), 2, n_bytes=20)), "nor instead of its own beginning"
+    assert stowage.all == (oldest, newest)
+    assert stowage.put(stowed((4,), 2, n_bytes=15))
+    assert [s.tokens for s in stowage.all] == [(4,), (3,)]
+
+
+def test_what_goes_has_gone_before_another_comes() -> None:
+    seen: list[int] = []
+
+    class Watched(Stowage):
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "_stowed":
+                seen.append(self.n_bytes)
+
+    stowage = Watched(9, 25)
+    for i in range(5):
+        assert stowage.put(stowed((i,), i, n_bytes=20))
+    assert seen == [0, 0, 20, 0, 20, 0, 20, 0, 20, 0, 20]
 
 
 def test_a_longer_one_replaces_its_beginning() -> None:

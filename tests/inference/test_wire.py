@@ -20,6 +20,7 @@ from inference.types import (
     GenerationRequest,
     GenerationStats,
     Priority,
+    Ranked,
     SamplingParams,
     TokenEvent,
 )
@@ -53,6 +54,7 @@ requests = st.builds(
     GenerationRequest,
     request_id=st.integers(0, 1 << 40), tokens=st.lists(st.integers(0, 200_000), min_size=1, max_size=30).map(tuple),
     heal=st.binary(max_size=30), n_max=st.integers(0, 5000), sampling=samplings, priority=st.sampled_from(Priority),
+    n_candidates=st.integers(1, 8), first_line=st.booleans(), is_private=st.booleans(),
 )  # fmt: skip
 statistics = st.builds(
     GenerationStats,
@@ -61,7 +63,10 @@ statistics = st.builds(
 )  # fmt: skip
 events = st.builds(
     TokenEvent, request_id=st.integers(0, 9), text=texts, stats=statistics, finish=st.none() | st.sampled_from(FinishReason),
-    error=texts,
+    error=texts, candidate=st.integers(0, 7),
+    ranking=st.lists(
+        st.builds(Ranked, st.integers(0, 7), st.none() | st.floats(-100, 0), st.sampled_from(FinishReason)), max_size=3
+    ).map(tuple),
 )  # fmt: skip
 counters = st.builds(Counters, **dict.fromkeys([field.name for field in fields(Counters)], counts))
 hellos = st.builds(
@@ -86,11 +91,11 @@ def test_a_request_comes_back_as_it_went_out(request, deadline_ms, adopt_ms) -> 
 def test_no_field_of_a_request_is_forgotten() -> None:
     """A field that the core adds has to cross the wire as well."""
     changed = GenerationRequest(
-        1, (1,), b"x", 7, SamplingParams(0.5, 0.6, 0.7, 1.1, 9, 5), Priority.PREFETCH
+        1, (1,), b"x", 7, SamplingParams(0.5, 0.6, 0.7, 1.1, 9, 5), Priority.PREFETCH, 3, True, True
     )
     assert all(getattr(changed, f.name) != f.default for f in fields(GenerationRequest))
     assert all(getattr(changed.sampling, f.name) != f.default for f in fields(SamplingParams))
-    assert len(fields(GenerationRequest)) == 6 and len(fields(SamplingParams)) == 6
+    assert len(fields(GenerationRequest)) == 9 and len(fields(SamplingParams)) == 6
     assert decode_call(read_json(to_json(encode_call(call_for(changed))))).request(1, (1,)) == changed
 
 
@@ -182,7 +187,7 @@ BAD = {
     "stream": [1, "true", 0],
     "stream_options": [5, {"include_usage": 1}],
     "model": [5, ["m"]],
-    "n": [2, 0, True, "1"],
+    "n": [9, 0, -1, 1.5, True, "1"],
     "best_of": [2],
     "echo": [True],
     "logprobs": [0, 5, True],
@@ -195,6 +200,8 @@ BAD = {
     "midfill.priority": ["low", 0, "TYPING", [], True],
     "midfill.deadline_ms": [-1, "5", 1e999, True],
     "midfill.adopt_ms": [-1, 60_001],
+    "midfill.first_line": [1, "true"],
+    "midfill.private": [1, "true"],
     "midfill.repeat_penalty": [0, 11],
     "midfill.repeat_last_n": [-1, 1.5],
     "midfill.name": ["a b", "x" * 65, 5, "é", "a\n"],

@@ -54,6 +54,17 @@ def test_complete_json(model: Path, source: Path, tmp_path: Path) -> None:
     assert (got["text"] == "") == bool(got["reason"])
 
 
+def test_several_candidates(model: Path, source: Path, tmp_path: Path) -> None:
+    arguments = ("complete", f"{source}:2:23", "--model", model, "--max-tokens", 6, "--n-candidates", 3)
+    got = json.loads(midfill(*arguments, "--json", home=tmp_path).stdout)
+    assert 2 <= len(got["candidates"]) <= 3 and got["text"] == got["candidates"][0]
+    assert len(set(got["candidates"])) == len(got["candidates"])
+    shown = midfill(*arguments, home=tmp_path).stdout
+    assert all(f"[{rank}] {text}\n" in shown for rank, text in enumerate(got["candidates"], 1))
+    refused = midfill(*arguments[:-1], 9, home=tmp_path)
+    assert refused.returncode == 2 and "from 1 to 8" in refused.stderr
+
+
 def test_psm_has_no_healing(model: Path, source: Path, tmp_path: Path) -> None:
     done = midfill("complete", f"{source}:2:23", "--json", "--model", model, "--layout", "psm", home=tmp_path)
     got = json.loads(done.stdout)

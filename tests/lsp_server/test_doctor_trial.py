@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ import pytest
 
 from inference.child import Ended
 from inference.config import EngineConfig
-from inference.hardware import Look, Memory
-from inference.models.gguf import Header
+from inference.hardware import Look
+from inference.memory_free import Free
+from inference.models.choice import Located
 from lsp_server.config import Config
 from lsp_server.doctor import model
 from lsp_server.doctor.findings import Finding, Level, as_json, as_line, exit_status, fault, note, ok, size, summary, warning
 from lsp_server.doctor.native import Answer, read
 from lsp_server.doctor.trial import completion
+from tests.support.tiny_gguf import write_tiny
 
 GB = 10**9
 
@@ -126,35 +129,44 @@ def test_too_late_and_not_started() -> None:
 # -- memory
 
 
-def header(n_bytes: int, context_length: int = 32768) -> Header:
-    return Header(3, "qwen2", "m", "model", 1, n_bytes, n_bytes, context_length, "gpt2", "qwen2", 9, None)
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Located:
+    return Located(write_tiny(tmp_path_factory.mktemp("memory") / "tiny.gguf", n_ctx=8192), "tiny")
 
 
-def memory(n_bytes: int, ram: Memory, kv: int = 0, devices: tuple[dict[str, Any], ...] = (), **config: Any) -> Finding:
-    (found,) = model.memory(header(n_bytes), kv, devices, replace(EngineConfig(), **config), ram)
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch, tiny: Located) -> Callable[..., Finding]:
+    """The finding of a model of a few MB, with so many bytes of memory."""
+
+    def found(ram: int, *, cards: tuple[dict[str, Any], ...] = (), **config: Any) -> Finding:
+        monkeypatch.setattr(model, "look_free", lambda look, devices: Free(ram, ram, None, devices))
+        build = {"cpu_features": ["AVX2", "REPACK"], "devices": cards, "can_offload": bool(cards)}
+        *contradiction, last = model.memory(tiny, build, replace(EngineConfig(), **config), Look())
+        return contradiction[0] if contradiction else last
+
     return found
 
 
-def test_memory() -> None:
-    ram = Memory(16 * GB, 8 * GB)
-    assert memory(5 * GB, ram).level is Level.OK
-    assert memory(9 * GB, ram).level is Level.WARNING
-    assert memory(17 * GB, ram).level is Level.FAULT
-    assert memory(5 * GB, Memory()).level is Level.NOTE
+def test_memory(memory: Callable[..., Finding]) -> None:
+    assert memory(GB).level is Level.OK and "cache" in memory(GB).text and "1.0 GB of memory are free" in memory(GB).text
+    lowered = memory(97_000_000)
+    assert lowered.level is Level.WARNING and "n_ctx is " in lowered.text and " instead of 4096" in lowered.text and lowered.do
+    assert memory(1_000_000).level is Level.FAULT and "needs at least" in memory(1_000_000).text
+    assert memory(0).level is Level.NOTE
 
 
-def test_the_cache_counts() -> None:
-    got = memory(5 * GB, Memory(16 * GB, 8 * GB), kv=500_000)
-    assert got.level is Level.WARNING and "4.1 GB of cache (2 x 4096 tokens)" in got.text
-    assert memory(5 * GB, Memory(16 * GB, 8 * GB), kv=500_000, n_ctx=1024).level is Level.OK
+def test_settings_that_exclude_each_other(memory: Callable[..., Finding]) -> None:
+    found = memory(GB, kv_type="q8_0", flash_attention="off")
+    assert found.level is Level.WARNING and "needs flash attention" in found.text and "flash_attention = auto" in found.do
 
 
-def test_layers_on_a_gpu_need_its_memory() -> None:
-    card = {"kind": "gpu", "total_bytes": 8 * GB, "free_bytes": 6 * GB}
-    small = Memory(2 * GB, GB)
-    assert memory(5 * GB, small, devices=(card,)).level is Level.OK
-    assert memory(7 * GB, small, devices=(card,)).level is Level.WARNING
-    assert memory(7 * GB, small, devices=(card,), n_gpu_layers=0).level is Level.FAULT
+def test_layers_on_a_gpu_need_its_memory(memory: Callable[..., Finding]) -> None:
+    card = {"kind": "gpu", "name": "CUDA0", "total_bytes": 8 * GB, "free_bytes": 6 * GB}
+    assert "3 layers on the device" in memory(GB, cards=(card,)).text
+    assert "on the device" not in memory(GB, cards=(card,), n_gpu_layers=0).text
+    full = {**card, "free_bytes": 0}
+    assert "layers" not in memory(GB, cards=(full,)).text, "as many as fit are none"
+    assert memory(GB, cards=(full,), n_gpu_layers=2).level is Level.WARNING
 
 
 # -- lines

@@ -11,8 +11,9 @@ import pytest
 
 from lsp_server import handlers
 from lsp_server.config import Sources
+from lsp_server.types import Completion, Item
 from lsp_server.workspace import IGNORE_FILE
-from tests.lsp_server.conftest import House, build
+from tests.lsp_server.conftest import House, Script, build
 from tests.support.client import Client, in_loop, span
 
 URI = "file:///w/app/main.py"
@@ -98,6 +99,22 @@ async def test_places_at_and_beyond_the_end(place: tuple[int, int]) -> None:
         (item,) = (await client.inline(URI, *place))["result"]["items"]
         line = 0 if place[0] == 0 else 1
         assert item["range"] == span(line, 0, line, 11)
+
+
+@in_loop
+async def test_several_items_come_in_their_order_each_to_be_accepted() -> None:
+    script = Script(lambda query: Completion(7, tuple(Item(0, query.offset, f"x = {word}") for word in ("a", "bb", "c")), ""))
+    house = build(script)
+    async with house.client() as client:
+        await client.initialize()
+        client.open(URI, "x = ")
+        items = (await client.inline(URI, 0, 4, invoked=True))["result"]["items"]
+        assert script.queries[-1].invoked
+        assert [item["insertText"] for item in items] == ["x = a", "x = bb", "x = c"]
+        assert all(item["range"] == span(0, 0, 0, 4) for item in items)
+        for item in items:
+            await client.command(item["command"]["command"], *item["command"]["arguments"])
+        assert script.of("accepted") == [("accepted", 7)] * 3
 
 
 @in_loop

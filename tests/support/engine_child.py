@@ -28,10 +28,10 @@ def spoil(environment: dict[str, str]) -> None:
         time.sleep(step_s)
         return decode(backend, rows)
 
-    def crashing(*arguments: Any) -> Any:
+    def crashing(*arguments: Any, **options: Any) -> Any:
         if crash and Path(crash).exists():
             os.abort()
-        return open_engine(*arguments)
+        return open_engine(*arguments, **options)
 
     if step_s:
         model.LlamaBackend.decode = slow  # type: ignore[method-assign]

@@ -85,7 +85,7 @@ class Speaks(Vocab, Protocol):
 
 class FakeBackend:
     """partial: whether a part of a sequence can be dropped (false: as in recurrent models). can_stow: whether sequences can be
-    saved and restored."""
+    saved and restored. states: what was saved, also by others that share this."""
 
     def __init__(
         self,
@@ -96,6 +96,7 @@ class FakeBackend:
         n_seq_max: int = 4,
         partial: bool = True,
         can_stow: bool = True,
+        states: dict[bytes, tuple[int, ...]] | None = None,
     ) -> None:
         self.vocab: Speaks = vocab or FakeVocab()
         self.n_ctx, self.n_batch, self.n_seq_max, self.partial = n_ctx, n_batch, n_seq_max, partial
@@ -110,7 +111,8 @@ class FakeBackend:
         self.eos_bias = 1.5  # it ends now and then
         self.n_refused_restores = 0  # to come
         self.n_saved = self.n_restored = 0
-        self._saved: dict[bytes, tuple[int, ...]] = {}  # by hash of the state: a state that was not given here is not taken
+        # by hash of the state: a state that was not given here is not taken
+        self._saved: dict[bytes, tuple[int, ...]] = {} if states is None else states
         self._check: Callable[[], bool] = lambda: False
         self._next_cell = 0
         self._logits: dict[int, NDArray[np.float32]] = {}

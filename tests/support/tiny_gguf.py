@@ -101,6 +101,7 @@ class _Shape:
     n_head: int
     n_ff: int
     n_vocab: int
+    head: int
 
 
 class _Weights:
@@ -135,11 +136,12 @@ def write_tiny(
     vocabulary: Vocabulary | None = None,
     add_bos: bool = False,
     name: str = "",
+    head: int = 32,
 ) -> Path:
     """Write a model of under 2 MB to `path` and return it. `sliding_window` counts for gemma2 only. add_bos: the file says that
-    texts begin with the BOS token."""
+    texts begin with the BOS token. head: numbers in a key and in a value."""
     vocab = vocabulary or bpe_vocabulary(fim=fim)
-    shape = _Shape(n_embd, n_embd // 32, 2 * n_embd, len(vocab.tokens))
+    shape = _Shape(n_embd, n_embd // 32, 2 * n_embd, len(vocab.tokens), head)
     writer = gguf.GGUFWriter(path, arch)
     writer.add_name(name or f"tiny-{arch}-{seed}")
     writer.add_context_length(n_ctx)
@@ -157,10 +159,11 @@ def write_tiny(
         writer.add_feed_forward_length(shape.n_ff)
         writer.add_head_count(shape.n_head)
         writer.add_head_count_kv(1)
-        writer.add_rope_dimension_count(32)
+        writer.add_rope_dimension_count(head)
+        if arch == "gemma2" or head != 32:
+            writer.add_key_length(head)
+            writer.add_value_length(head)
         if arch == "gemma2":
-            writer.add_key_length(32)
-            writer.add_value_length(32)
             writer.add_sliding_window(sliding_window)
         _add_transformer(weights, shape, n_layer, arch)
     writer.write_header_to_file()
@@ -198,16 +201,16 @@ def _add_ends(weights: _Weights, shape: _Shape, vocab: Vocabulary, *, tied: bool
 
 
 def _add_transformer(weights: _Weights, shape: _Shape, n_layer: int, arch: str) -> None:
-    n, width = shape.n_embd, 32 * shape.n_head
+    n, head, width = shape.n_embd, shape.head, shape.head * shape.n_head
     for i in range(n_layer):
         at = f"blk.{i}."
         weights.constant(at + "attn_norm.weight", n)
         weights.matrix(at + "attn_q.weight", width, n, 1.5)
-        weights.matrix(at + "attn_k.weight", 32, n, 1.5)
-        weights.matrix(at + "attn_v.weight", 32, n, 2.0)
+        weights.matrix(at + "attn_k.weight", head, n, 1.5)
+        weights.matrix(at + "attn_v.weight", head, n, 2.0)
         weights.matrix(at + "attn_output.weight", n, width, 2.0)
         if arch == "qwen2":
-            for name, size in (("q", width), ("k", 32), ("v", 32)):
+            for name, size in (("q", width), ("k", head), ("v", head)):
                 weights.put(f"{at}attn_{name}.bias", weights.rows(1, size, 0.3)[0])
         if arch == "gemma2":  # tied output: the blocks must outweigh the embedding, or the same token would repeat for ever
             weights.constant(at + "post_attention_norm.weight", n, 8.0)

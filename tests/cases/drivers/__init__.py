@@ -8,23 +8,29 @@ from __future__ import annotations
 from tests.cases.drivers import (
     budget,
     cancel,
+    capacity,
     documents,
     families,
     large,
     loading,
+    memory,
     private,
     process,
     prompts,
+    renames,
     reuse,
+    saved,
     startup,
     stdio,
     sync,
     threads,
+    trees,
     uris,
+    watching,
 )
 from tests.cases.drivers.registry import DRIVERS
 
 __all__ = [
-    "DRIVERS", "budget", "cancel", "documents", "families", "large", "loading", "private", "process", "prompts", "reuse",
-    "startup", "stdio", "sync", "threads", "uris",
+    "DRIVERS", "budget", "cancel", "capacity", "documents", "families", "large", "loading", "memory", "private", "process",
+    "prompts", "renames", "reuse", "saved", "startup", "stdio", "sync", "threads", "trees", "uris", "watching",
 ]  # fmt: skip

@@ -33,8 +33,9 @@ ERROR, WARNING = 1, 2  # MessageType
 @contextmanager
 def own_home() -> Iterator[Path]:
     """A folder for models, caches and settings."""
-    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(
-        os.environ, {f"XDG_{name}_HOME": folder for name in ("CACHE", "DATA", "CONFIG")}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.dict(os.environ, {f"XDG_{name}_HOME": folder for name in ("CACHE", "DATA", "CONFIG")}),
     ):
         yield Path(folder)
 

@@ -12,6 +12,7 @@ from tests.cases.case import Case
 from tests.cases.drivers.registry import driver
 from tests.cases.scene import Scene
 from tests.cases.scripted import Model
+from tests.cases.workspaces import cache_of, paths_of, until, workspace
 
 
 @driver("private-files-01")
@@ -42,9 +43,11 @@ async def kept_out_of_everything(case: Case) -> str:
         encoded.append(text)
         return encode(text)
 
-    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(
-        os.environ, {"XDG_CACHE_HOME": folder, "XDG_DATA_HOME": folder}
-    ), mock.patch.object(model.vocab, "encode", noted):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.dict(os.environ, {"XDG_CACHE_HOME": folder, "XDG_DATA_HOME": folder}),
+        mock.patch.object(model.vocab, "encode", noted),
+    ):
         async with Scene(model, options.settings(case.input)) as scene:
             played = await generic.play(scene, case)
             checks.check(played, case.expected)
@@ -62,4 +65,22 @@ async def kept_out_of_everything(case: Case) -> str:
                 assert secret not in scene.server_text(private), "the store keeps it"
                 files = [path for path in Path(folder).rglob("*") if path.is_file()]
                 assert not any(secret.encode() in path.read_bytes() for path in files), "it is on disk"
+    await _indexed(case)
     return f"{len(encoded)} texts tokenized, none of them private"
+
+
+async def _indexed(case: Case) -> None:
+    """The same files in a workspace that is indexed: the private one is in no row and in no file of the cache."""
+    secrets = case.expected["prompt_must_not_contain"]
+    uri, _, text = case.input["setup"]["open"][0].partition(": ")
+    document = case.input["document"]
+    main = document["uri"].rpartition("/")[2]
+    files = {uri.rpartition("/")[2]: text, main: f"def shown(): ...\n{document['text']}"}
+    async with workspace(files, Model.saying("x")) as (scene, root):
+        await until(lambda: paths_of(scene, "shown"))
+        (root / ".env").write_text(f"{text}SECOND={secrets[0]}\n")
+        (root / "main2.py").write_text("def later(): ...\n")
+        await until(lambda: paths_of(scene, "later"))
+        for path in cache_of(root).rglob("*"):
+            assert not path.is_file() or not any(secret.encode() in path.read_bytes() for secret in secrets), f"it is in {path}"
+        assert not any(secret in scene.logs.text for secret in secrets), "it is in the log"

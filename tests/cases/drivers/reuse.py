@@ -160,8 +160,9 @@ def cells_of_the_window_only() -> Iterator[None]:
         params.swa_full = False
         return params
 
-    with mock.patch.object(llama_cpp, "llama_context_default_params", without_full_window), mock.patch.object(
-        llama_model, "N_BATCH", 64
+    with (
+        mock.patch.object(llama_cpp, "llama_context_default_params", without_full_window),
+        mock.patch.object(llama_model, "N_BATCH", 64),
     ):
         yield
 

@@ -55,8 +55,9 @@ async def no_file(case: Case) -> str:
     """Once message by message, once in one write. That the watch on the disk sees what it has to is shown with a file."""
     opened, ask, closed = case.input["messages"]
     uri, text = opened["params"]["textDocument"]["uri"], opened["params"]["textDocument"]["text"]
-    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(
-        os.environ, {"XDG_CACHE_HOME": folder, "XDG_DATA_HOME": folder}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.dict(os.environ, {"XDG_CACHE_HOME": folder, "XDG_DATA_HOME": folder}),
     ):
         async with Scene(Model.saying(" + 1")) as scene:
             with Disk() as disk:
