@@ -49,7 +49,7 @@ class Setup:
         """Room for all sessions at once; otherwise as usual. The engine has cells for two sequences of n_ctx."""
         n_cells = max(self.n * (self.n_prompt + self.n_predict), 4 * self.n_long)
         n_ctx = max(EngineConfig().n_ctx, -(-(n_cells // 2 + 512) // 1024) * 1024)
-        return EngineConfig(n_ctx=n_ctx, n_sequences=self.n, n_threads=self.n_threads, linger_s=0.0, **more)
+        return EngineConfig(n_ctx=n_ctx, n_sequences=self.n, n_threads=self.n_threads, linger_s=0.0, prompt_cache=False, **more)
 
 
 async def throughput(setup: Setup, samples: Samples, progress: Progress) -> None:

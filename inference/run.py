@@ -51,7 +51,7 @@ class Run:
         self.logprobs: list[float] = []  # of the tokens chosen, if there are candidates to be compared
         self.rest = request.heal  # bytes that the next tokens must begin with
         self.rng = np.random.default_rng(request.sampling.seed)
-        self._effort = effort or Effort(len(request.tokens), now)
+        self.effort = effort or Effort(len(request.tokens), now)
         self._detokenizer = Detokenizer()
         self._sink = sink
 
@@ -83,19 +83,19 @@ class Run:
     def place(self, sequence: Sequence | None, n: int) -> None:
         """The first n tokens of the path are resident, in `sequence`. What was evaluated before and is lost doesn't count."""
         self.sequence, self.pos = sequence, n
-        self._effort.placed(min(n, self.n_prompt))
+        self.effort.placed(min(n, self.n_prompt))
 
     def rode(self, n: int, ms: float, step: int) -> None:
         """A step of ms with n of its rows is done, the engine's step of that number."""
         n_of_prompt = max(0, min(self.pos + n, self.n_prompt) - self.pos)
-        self._effort.rode(n, n_of_prompt, ms, step, in_prefill=self.in_prefill)
+        self.effort.rode(n, n_of_prompt, ms, step, in_prefill=self.in_prefill)
         self.pos += n
         self.n_waited = 0
         self.row_limit = 0 if n < self.row_limit else 2 * self.row_limit
 
     def was_ended(self, n: int) -> None:
         """A step with n of its rows was ended for somebody else: the next one is shorter."""
-        self._effort.n_rows += n
+        self.effort.n_rows += n
         self.row_limit = max(1, n // 2)
 
     def role(self, position: int) -> str:
@@ -137,10 +137,10 @@ class Run:
             return
         n_healing, n_generated = self.n_healing, self.n_generated
         text, ends_line = self._append(token, logprob, vocab)
-        self._effort.n_healing += self.n_healing - n_healing
-        self._effort.n_generated += self.n_generated - n_generated
+        self.effort.n_healing += self.n_healing - n_healing
+        self.effort.n_generated += self.n_generated - n_generated
         if self.has_byte and not self.is_branch:
-            self._effort.said(now)
+            self.effort.said(now)
         is_long = self.n_generated > n_generated and self.n_generated >= self.request.n_max
         finish = FinishReason.LENGTH if ends_line or is_long else None
         if text or finish:
@@ -174,10 +174,10 @@ class Run:
         self._sink(TokenEvent(self.request_id, text, self.stats(now), finish, error))
 
     def stats(self, now: float) -> GenerationStats:
-        return self._effort.stats(now)
+        return self.effort.stats(now)
 
     def fork(self, sink: Sink, now: float) -> Run:
         """Another run of the same request, that has chosen nothing yet."""
-        other = Run(self.request, sink, now, effort=self._effort)
+        other = Run(self.request, sink, now, effort=self.effort)
         other.is_branch = True
         return other

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,18 @@ from inference.types import EngineError
 from tests.support.ended import all_ended
 
 MODEL = "qwen2.5-coder-0.5b"
+_OUR_FOLDER = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Side by side, temporary folders get a part for each worker; with pytest's own names no socket's path would fit then."""
+    if getattr(config.option, "numprocesses", None) and config.option.basetemp is None:
+        config.stash[_OUR_FOLDER] = config.option.basetemp = tempfile.mkdtemp(prefix="mf")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _OUR_FOLDER in config.stash:
+        shutil.rmtree(config.stash[_OUR_FOLDER], ignore_errors=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -39,7 +39,7 @@ def rounds(n_rounds: int, n_settled: int, code: str) -> dict[str, int]:
             tree = parsed(tree.edited((edit,), text).parsed())
             assert all(node.text is not None for node in tree.path(at))
             block_openers(tree)
-    assert text == Text.of(code) and tree.is_exact
+    assert text == Text.of(code) and tree.is_current
     return {"first": first, "last": process.memory_info().rss}
 
 

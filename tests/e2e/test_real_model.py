@@ -125,17 +125,24 @@ class Desk:
         return await self.start(invoked=invoked)
 
     def accept(self, completion: Completion) -> str:
-        """The document with the item accepted, which must agree with what was typed."""
-        (item,) = completion.items
-        assert item.start <= self.cursor <= item.end
-        assert item.text.encode().startswith(self.text.slice(item.start, self.cursor))
+        """The document with the first item accepted; all must agree with what was typed."""
+        for item in completion.items:
+            assert item.start <= self.cursor <= item.end
+            assert item.text.encode().startswith(self.text.slice(item.start, self.cursor))
+        item = completion.items[0]
         return self.text.edit(item.start, item.end, item.text.encode()).bytes().decode()
 
     async def generated(self, n: int) -> str:
         """Wait until the generation has said at least n characters, or ended."""
-        while len(self.session._generation.text) < n and self.session._generation.is_running:
+        generation = self.session._generation
+
+        def text() -> str:
+            said = generation.remainder(generation.typed)
+            return said.rest if said else ""
+
+        while len(text()) < n and generation.is_running:
             await asyncio.sleep(0.002)
-        return str(self.session._generation.text)
+        return text()
 
     async def settled(self) -> None:
         """Wait until nothing is generated or prepared any more."""

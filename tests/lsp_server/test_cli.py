@@ -110,17 +110,16 @@ def test_bad_models_get_a_sentence(source: Path, model: Path, tmp_path: Path) ->
     write_tiny(plain, vocabulary=bpe_vocabulary(fim=False))
     short.write_bytes(model.read_bytes()[:-5000])
     text.write_text("hello")
-    for name, says in (
-        (plain, "fill-in-the-middle"),
-        (short, "cut short"),
-        (text, "GGUF"),
-        (tmp_path / "none.gguf", "none.gguf"),
-        ("qwen2.5-coder-0.5", "qwen2.5-coder-0.5b"),
-        ("qwen2.5-coder-1.5b", "midfill models pull qwen2.5-coder-1.5b"),
+    for command, name, says in (
+        ("complete", plain, "fill-in-the-middle"),
+        ("explain", short, "cut short"),
+        ("complete", text, "GGUF"),
+        ("explain", tmp_path / "none.gguf", "none.gguf"),
+        ("complete", "qwen2.5-coder-0.5", "qwen2.5-coder-0.5b"),
+        ("explain", "qwen2.5-coder-1.5b", "midfill models pull qwen2.5-coder-1.5b"),
     ):
-        for command in ("complete", "explain"):
-            done = midfill(command, f"{source}:2:23", "--model", name, home=tmp_path)
-            assert done.returncode == 1 and says in done.stderr and done.stderr.count("\n") == 1, (name, done.stderr)
+        done = midfill(command, f"{source}:2:23", "--model", name, home=tmp_path)
+        assert done.returncode == 1 and says in done.stderr and done.stderr.count("\n") == 1, (name, done.stderr)
 
 
 def test_models_and_completions_look_in_the_same_place(source: Path, tmp_path: Path) -> None:

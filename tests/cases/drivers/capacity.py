@@ -43,8 +43,8 @@ engine, vocab = open_engine(config, Path(path), Path(path).parent, on_memory=tol
 loaded = process.memory_info().rss
 LlamaBackend.decode = counting
 engine.submit(GenerationRequest(1, tuple(5 + i % 200 for i in range(n_prompt)), n_max=n_new), events.append)
-while engine.step():
-    pass
+while not events or events[-1].finish is None:
+    engine.step()
 cache = next(part.host for part in told[-1].plan.need.parts if part.name == "cache")
 print(json.dumps({
     "n_ctx": engine.n_ctx, "n_vocab": vocab.n_tokens, "grown": loaded - before, "after": process.memory_info().rss - before,

@@ -173,14 +173,14 @@ def _check_taken_over(watched: Watched, requests: list[GenerationRequest], can_d
     run, n_prompt = watched.runs[last.request_id], len(last.tokens)
     n_common = next(i for i, (a, b) in enumerate(zip(before.tokens, last.tokens, strict=False)) if a != b)
     cuts = watched.truncated
-    assert run.n_reused + run.n_evaluated == n_prompt, f"{run.n_reused} reused, {run.n_evaluated} evaluated of {n_prompt}"
+    assert run.effort.n_reused + run.effort.n_evaluated == n_prompt, f"{run.effort.n_reused} reused, {run.effort.n_evaluated} evaluated of {n_prompt}"
     assert cuts and cuts[0][1] >= n_common, f"nothing was cut at the common beginning: {cuts}"
     assert cuts[0][2] is can_drop, f"a part was removed, or not: {cuts}"
     if can_drop:
-        assert run.n_reused >= n_common > n_prompt // 2, f"{run.n_reused} of {n_common} common tokens reused"
+        assert run.effort.n_reused >= n_common > n_prompt // 2, f"{run.effort.n_reused} of {n_common} common tokens reused"
     else:  # a part can't be removed: then all of it is, and evaluated anew
         assert cuts[1] == (cuts[0][0], 0, True), f"no full clear: {cuts}"
-        assert (run.n_reused, run.n_evaluated) == (0, n_prompt), f"{run.n_reused} reused behind a full clear"
+        assert (run.effort.n_reused, run.effort.n_evaluated) == (0, n_prompt), f"{run.effort.n_reused} reused behind a full clear"
 
 
 def places(rng: random.Random, n: int) -> Iterator[tuple[str, int, int]]:
@@ -227,7 +227,7 @@ async def two_hundred(case: Case) -> str:
                 requests = list(scene.engine.typing)
                 assert len(requests) == n, f"{len(requests)} prompts"
                 runs = [watched.runs[request.request_id] for request in requests]
-                n_reused, n_evaluated = sum(run.n_reused for run in runs), sum(run.n_evaluated for run in runs)
+                n_reused, n_evaluated = sum(run.effort.n_reused for run in runs), sum(run.effort.n_evaluated for run in runs)
                 assert n_reused > (n_evaluated if arch == "llama" else 0), f"{n_reused} reused, {n_evaluated} evaluated"
                 n_parted, noise = compare(scene.engine.vocab, cold(path, requests), watched.ran(requests))
                 told.append(f"{arch}: {n_reused} reused, {n_evaluated} evaluated, {n_parted} near ties, noise {noise:.3f}")

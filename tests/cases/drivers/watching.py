@@ -149,6 +149,11 @@ async def overflow(case: Case) -> str:
             asked.clear()
             with mock.patch.object(changes, "GATHER_S", 2.0), mock.patch.object(keeper.changes, "_most", 100):
                 write(root, {f"b{n % 5}/f{n}.py": f"def g{n}(): ...\n" for n in range(1000)})
+
+            async def is_told() -> bool:  # what was asked for before may have found the new files already
+                return bool(asked)
+
+            await until(is_told)
             await until(lambda: paths_of(scene, "g999"))
             await until(lambda: is_equal_to_disk(scene, root))
             assert await paths_of(scene, "g0") and not await paths_of(scene, "f0")
