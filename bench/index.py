@@ -140,9 +140,11 @@ def _app(options: dict[str, Any] | None = None) -> Any:
 
 def _begin(app: Any, root: Path) -> None:
     from lsp_server.config import ServerConfig
+    from lsp_server.interpreter import keep_loop_free
 
     app.index.configure(ServerConfig(), [str(root)])
     app.index.start()
+    keep_loop_free()  # as the server does
 
 
 async def _filled(app: Any, at_least: int) -> None:

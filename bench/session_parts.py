@@ -119,19 +119,24 @@ async def known(setup: Setup, samples: Samples, progress: Progress) -> None:
             await prefill(many.client, prompt)
         window = Window(many.client, replace(typing, keys=typing.keys[: setup.n_keys]), setup.pace_s)
         samples.counts |= await _bursts(many, window, others[-1])
-        n_keys, rows = min(setup.n_keys, len(typing.typed)), {"one": 0, "many": 0}
+        # what nobody has typed before: else the one engine would know its answers
+        unknown = prompts.typing(_SECOND, setup.n_long, 8 * setup.n_keys * setup.n_rounds).typed
+        n_keys, rows = min(setup.n_keys, len(unknown) // setup.n_rounds), {"one": 0, "many": 0}
         for k in range(setup.n_rounds):
             for served in (one, many):
                 await only_prompt(served.client, typing.base)
+            typed = unknown[k * n_keys : (k + 1) * n_keys]
             for n in range(1, n_keys + 1):
                 for name, served in _turned((("one", one), ("many", many)), n):
                     client = served.client
-                    request = GenerationRequest(client.next_id(), (*typing.base, *typing.typed[:n]), n_max=1)
+                    request = GenerationRequest(client.next_id(), (*typing.base, *typed[:n]), n_max=1)
                     began = time.perf_counter()
                     event = await finished(client, request)
                     samples.step_ms.setdefault(name, []).append((time.perf_counter() - began) * 1000)
                     rows[name] += event.stats.n_rows
             progress.show("known", k + 1, setup.n_rounds)
+        if len(set(rows.values())) > 1:
+            raise BenchError(f"the engines evaluated {rows} rows for the same keys: their steps can't be compared")
         lengths = [len(prompt) for prompt in (*others, typing.base)]
         found = [await many.client.n_reusable(prompt) for prompt in (*others, typing.base)]
         if found != lengths:

@@ -29,6 +29,7 @@ from lsp_server.engines import BySettings, Elsewhere, Here, Shared, Way
 from lsp_server.handlers import register
 from lsp_server.index import editor
 from lsp_server.index.room import IndexRoom
+from lsp_server.interpreter import keep_loop_free
 from lsp_server.protocol import make_server
 from lsp_server.sharing import SharedEngine
 from lsp_server.status import Status
@@ -108,6 +109,7 @@ class App:
         self.engine.start(config)
         self._set_index()
         self.index.start()
+        keep_loop_free()
         editor.ask_for_changes(self.server)
 
     def _set_index(self) -> None:

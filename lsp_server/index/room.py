@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -36,8 +35,6 @@ T = TypeVar("T")
 
 MOST = 200
 _SHOWN_FROM = 64  # files left: less is done before anybody has read of it
-# A thread that computes gives up the interpreter after so long; by default the loop would wait 5 ms for it.
-_SWITCH_S = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +82,6 @@ class IndexRoom:
     def start(self) -> None:
         """The settings are known as well as they will be. On the loop."""
         self._loop = asyncio.get_running_loop()
-        sys.setswitchinterval(_SWITCH_S)
         self._apply_soon()
 
     async def settled(self) -> None:

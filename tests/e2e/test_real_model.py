@@ -366,7 +366,8 @@ CUTS = (
 @in_loop
 async def test_healed_text_continues_the_document_exactly(backend: LlamaBackend) -> None:
     head, tail = "import os\n\n\n", "\n\n\nprint(1)\n"
-    async with Desk(backend, head + tail, len(head), reply_deadline_ms=0, max_tokens=4, typed_through=False) as desk:
+    options = {"reply_deadline_ms": 0, "max_tokens": 4, "typed_through": False, "n_candidates": 1}
+    async with Desk(backend, head + tail, len(head), **options) as desk:
         n_healing = n_offered = 0
         for cut in CUTS:
             text = head + cut + tail

@@ -170,17 +170,18 @@ def cells_of_the_window_only() -> Iterator[None]:
 def _check_taken_over(watched: Watched, requests: list[GenerationRequest], can_drop: bool) -> None:
     """The last request went into the sequence that the one before has left. can_drop: the model can give up what differs."""
     (before, last) = requests[-2:]
-    run, n_prompt = watched.runs[last.request_id], len(last.tokens)
+    effort, n_prompt = watched.runs[last.request_id].effort, len(last.tokens)
     n_common = next(i for i, (a, b) in enumerate(zip(before.tokens, last.tokens, strict=False)) if a != b)
     cuts = watched.truncated
-    assert run.effort.n_reused + run.effort.n_evaluated == n_prompt, f"{run.effort.n_reused} reused, {run.effort.n_evaluated} evaluated of {n_prompt}"
+    n_reused, n_evaluated = effort.n_reused, effort.n_evaluated
+    assert n_reused + n_evaluated == n_prompt, f"{n_reused} reused, {n_evaluated} evaluated of {n_prompt}"
     assert cuts and cuts[0][1] >= n_common, f"nothing was cut at the common beginning: {cuts}"
     assert cuts[0][2] is can_drop, f"a part was removed, or not: {cuts}"
     if can_drop:
-        assert run.effort.n_reused >= n_common > n_prompt // 2, f"{run.effort.n_reused} of {n_common} common tokens reused"
+        assert n_reused >= n_common > n_prompt // 2, f"{n_reused} of {n_common} common tokens reused"
     else:  # a part can't be removed: then all of it is, and evaluated anew
         assert cuts[1] == (cuts[0][0], 0, True), f"no full clear: {cuts}"
-        assert (run.effort.n_reused, run.effort.n_evaluated) == (0, n_prompt), f"{run.effort.n_reused} reused behind a full clear"
+        assert (n_reused, n_evaluated) == (0, n_prompt), f"{n_reused} reused behind a full clear"
 
 
 def places(rng: random.Random, n: int) -> Iterator[tuple[str, int, int]]:
