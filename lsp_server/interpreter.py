@@ -8,8 +8,8 @@ from __future__ import annotations
 import gc
 import sys
 
-# So long the interpreter lets a thread that computes go on while others wait. With Python's own 5 ms the loop would wait that long
-# for each thread that reads or parses beside it.
+# So long the interpreter lets a thread that computes go on while others wait. With Python's own 5 ms the loop would wait that
+# long for each thread that reads or parses beside it.
 _SWITCH_S = 0.0005
 
 
