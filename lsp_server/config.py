@@ -39,7 +39,8 @@ class ServerConfig:
     exclude: tuple[str, ...] = setting(
         PRIVATE,
         "Private files, as gitignore lines: no completion, and their text is never kept. What you write here is added to the "
-        "built-in list; `!name` lets a file in again. A `.midfillignore` file in a folder adds more for what lies below it.",
+        "built-in list, whose names without a slash are those of files, not of folders; `!name` lets a file in "
+        "again. A `.midfillignore` file in a folder adds more for what lies below it.",
     )
     max_tokens: int = setting(64, "Most tokens of a suggestion.")
     n_candidates: int = setting(

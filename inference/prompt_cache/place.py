@@ -67,7 +67,9 @@ def require_private(directory: Path) -> None:
     if info.st_uid != os.geteuid():
         raise PlaceError(f"{directory} belongs to somebody else, so no prompts are saved; remove it.")
     if info.st_mode & 0o022:
-        raise PlaceError(f"Others can write to {directory}, so no prompts are saved; remove it.")
+        raise PlaceError(
+            f"Others can write to {directory}, so no prompts are saved; run `chmod -R go= {directory}`, or remove it."
+        )
     for parent in directory.resolve().parents:
         mode = os.stat(parent).st_mode
         if mode & 0o022 and not mode & stat.S_ISVTX:

@@ -97,8 +97,9 @@ class Completions:
         if event.finish is FinishReason.ERROR:
             raise Refused(500, event.error, "engine_error")
         ranked = {texts[r.candidate]: r for r in reversed(event.ranking)}  # a stop string may have made two the same
-        ranking = tuple(r for r in event.ranking if r in ranked.values())
-        choices = [Choice(rank, texts[r.candidate], r.finish) for rank, r in enumerate(ranking)]
+        best_first = [r for r in event.ranking if r in ranked.values()]
+        choices = [Choice(rank, texts[r.candidate], r.finish) for rank, r in enumerate(best_first)]
+        ranking = tuple(replace(r, candidate=rank) for rank, r in enumerate(best_first))  # by the choices' numbers
         event, host = replace(event, text=texts[0], ranking=ranking), self._host
         body = encode_completion(envelope, event, host.counters(), host.costs(), choices=choices, with_usage=True)
         return web.Response(body=body, content_type="application/json")

@@ -379,19 +379,19 @@ def test_several_candidates_come_as_choices_whole_and_streamed(tmp_path: Path) -
             assert [choice["index"] for choice in choices] == [0, 1, 2] and len({choice["text"] for choice in choices}) == 3
             means = [each["mean_logprob"] for each in ranking]
             assert means == sorted(means, reverse=True) and len(means) == 3
-            by_candidate = {r["candidate"]: c["text"] for r, c in zip(ranking, choices, strict=True)}
-            assert by_candidate[0] == alone(request)[0]
+            assert [each["candidate"] for each in ranking] == [0, 1, 2]  # by the choices' numbers
             *said, usage, done = await stream(session, **body, stream_options={"include_usage": True})
             assert done == sse.DONE and json.loads(usage)["usage"]["completion_tokens"] == whole["usage"]["completion_tokens"]
-            streamed, ends = dict.fromkeys(by_candidate, ""), dict.fromkeys(by_candidate, 0)
+            streamed, ends = dict.fromkeys(range(3), ""), dict.fromkeys(range(3), 0)
             for chunk in map(json.loads, said):
                 (choice,) = chunk["choices"]
                 streamed[choice["index"]] += choice["text"]
                 ends[choice["index"]] += choice["finish_reason"] is not None
-            assert streamed == by_candidate and set(ends.values()) == {1}
+            assert streamed[0] == alone(request)[0] and set(ends.values()) == {1}
             events = [decode_completion(data, 1).event for data in said]
             assert [e.finish for e in events if e.finish] == [alone(request)[1]]
-            assert [r.candidate for r in events[-1].ranking] == [r["candidate"] for r in ranking]
+            best_first = [(streamed[r.candidate], r.mean_logprob) for r in events[-1].ranking]
+            assert best_first == [(c["text"], r["mean_logprob"]) for c, r in zip(choices, ranking, strict=True)]
             await served.idle()
 
     run(main)
