@@ -153,7 +153,7 @@ class Extraction:
         scope: tuple[str, ...],
         captures: Captures,
     ) -> Definition | None:
-        """None: it is local to a function, nobody else's."""
+        """None: it is local to a function, nobody else's; or, in broken code, has no name."""
         names = around.names + scope
         if kind == "member":
             if around.kind not in FUNCTION_LIKE or len(names) < 2:
@@ -166,7 +166,10 @@ class Extraction:
                 kind = "constant" if _UPPER.match(name) else "field" if around.kind in CLASS_LIKE else "variable"
         elif kind == "function" and (around.kind in CLASS_LIKE or scope):
             kind = "method"
+        name_start += len(name.encode()) - len(name.lstrip().encode())
         name = _unquoted(name.lstrip(":$") if kind in ("field", "constant") else name.strip())
+        if not name:
+            return None
         body = self._body(node, captures)
         end = node.end_byte
         body_start = body.start_byte if body is not None else end
