@@ -30,11 +30,11 @@ from lsp_server.types import CompletionQuery
 LAYOUTS = ("anchored", "psm")
 
 
-def engine_config(model: str, n_threads: int) -> EngineConfig:
+def engine_config(model: str, n_threads: int, kv_type: str = "f16") -> EngineConfig:
     """n_threads 0: measured, as the product does."""
     return EngineConfig(
         model=model, n_threads=n_threads, prefill_ms_per_token=8.0, step_ms=27.0, chunk_ms=60_000.0, n_stowed=0,
-        prompt_cache=False,
+        prompt_cache=False, kv_type=kv_type,
     )  # fmt: skip
 
 
@@ -82,6 +82,9 @@ class Heart:
     async def load(cls, config: EngineConfig, max_tokens: int) -> Heart:
         """Load the model. Raises EngineError."""
         client = await asyncio.to_thread(open_local, config, lambda share: None)
+        if config.kv_type != "f16" and client.notices:
+            await client.aclose()
+            raise BenchError(f"cells of {config.kv_type} were not to be had: {client.notices[0]}")
         # the engine holds one sequence more than the setting says: the background's
         return cls(client, max_tokens, n_sequences=config.n_sequences + 1)
 

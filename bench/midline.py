@@ -34,9 +34,8 @@ from bench.paired import Pairs
 from bench.problems import load, sample
 from bench.progress import Progress
 from bench.revision import revision
+from inference.memory_need import KV_TYPES
 from inference.sequence import n_common
-
-KV_TYPES = ("f16",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +62,11 @@ async def measure_case(heart: Heart, case: Cut) -> Record:
     """{layout: {right, kept, prompt, healing, generated, text}} of one cut. kept: the prompt at the cut goes on where the one
     at the line's start ended, so the anchor did not move."""
     await heart.forget()
-    return {layout: await _measure_layout(heart, layout, case) for layout in LAYOUTS}
+    return {layout: await measure_layout(heart, layout, case) for layout in LAYOUTS}
 
 
-async def _measure_layout(heart: Heart, layout: str, case: Cut) -> Record:
+async def measure_layout(heart: Heart, layout: str, case: Cut) -> Record:
+    """One layout's part of what `measure_case` tells."""
     start = len(case.prefix.encode())
     at = start + len(case.typed.encode())
     document = heart.document(layout, case.prefix + case.suffix)
@@ -156,7 +156,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--model", default="qwen2.5-coder-0.5b", help="id of a pulled model, or path of a GGUF file")
     made.add_argument("--arms", type=_arms, default=ARMS, help=f"some of {','.join(ARMS)}")
     made.add_argument("--typed-lines", type=positive, default=4, help="lines typed since the anchor, of the arm typed_lines")
-    made.add_argument("--kv-type", default="f16", help="type of the cache's cells; only f16 as yet")
+    made.add_argument("--kv-type", choices=KV_TYPES, default="f16", help="type of the cache's cells")
     made.add_argument("--max-tokens", type=positive, default=40, help="most tokens beyond the cursor")
     made.add_argument("--threads", type=int, default=0, help="CPU threads; 0 = measured; no count depends on it")
     made.add_argument("--out", type=Path, help="keep each case's result in this file, and go on from what it holds")
@@ -178,11 +178,6 @@ def _arms(value: str) -> tuple[str, ...]:
 
 
 async def run(options: argparse.Namespace) -> dict[str, Any]:
-    if options.kv_type not in KV_TYPES:
-        raise BenchError(
-            f"--kv-type {options.kv_type}: cells of the cache are f16 only as yet (a quantized cache comes with the memory "
-            "plan); leave it out"
-        )
     arms = arms_of(options.data, options.n, options.seed, options.arms, options.typed_lines)
     decisive = {  # of a case's result; which cases there are is another matter
         "model": options.model,
@@ -193,7 +188,8 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
     }
     log = CaseLog(options.out, {"bench": "midline", **decisive})
     if any(log.get(arm.name, case.task_id) is None for arm in arms for case in arm.cuts):
-        heart = await Heart.load(engine_config(options.model, options.threads), options.max_tokens)
+        config = engine_config(options.model, options.threads, options.kv_type)
+        heart = await Heart.load(config, options.max_tokens)
         try:
             await measure(heart, arms, log, revision())
         finally:
