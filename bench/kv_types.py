@@ -1,8 +1,9 @@
 """What a quantized cache costs in quality: the same cuts in the middle of a line, each type of cells against f16.
 
 `python -m bench.kv_types --data FILE [--types f16,q8_0,q4_0] [--n N] [--seed S] [--model ID_OR_PATH] [--out FILE]
-[--json]`. Each type has an engine of its own, one after the other; every case goes the way that `bench.midline` describes, in the anchored
-layout. The first type is the one that the others are compared with, by the exact two-sided sign test on the same cases.
+[--json]`. Each type has an engine of its own, one after the other; every case goes the way that `bench.midline` describes,
+in the anchored layout. The first type is the one that the others are compared with, by the exact two-sided sign test on the
+same cases.
 
 JSON: `{"n", "types": {TYPE: {"exact", "evaluated", "generated", "same_text", "only_first", "only_this", "p"}}}`;
 same_text: cases in which the line reads as it does with the first type, right or wrong.

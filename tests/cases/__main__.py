@@ -29,13 +29,19 @@ def main(argv: list[str] | None = None) -> int:
     results = []
     for result in run_all(cases):
         results.append(result)
-        sys.stdout.write(f"{result.outcome:10} {result.id:26} {result.ms:6} ms  {result.detail}\n")
+        sys.stdout.write(_line(result))
         sys.stdout.flush()
     if args.report is not None:
         _write(args.report, results)
+    # once more where everybody looks
+    sys.stdout.writelines(_line(result) for result in results if result.outcome is Outcome.FAILED)
     counts = Counter(result.outcome for result in results)
     sys.stdout.write(", ".join(f"{counts[outcome]} {outcome}" for outcome in Outcome) + "\n")
     return int(counts[Outcome.FAILED] > 0)
+
+
+def _line(result: Result) -> str:
+    return f"{result.outcome:10} {result.id:26} {result.ms:6} ms  {result.detail}\n"
 
 
 def _write(report: Path, results: list[Result]) -> None:
