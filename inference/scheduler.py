@@ -3,7 +3,8 @@
 In this order:
 1. Somebody types and has no byte yet: the step is that of the typing runs. One row for each that generates, and one prefill
    chunk between those that don't, shortest first; a long prefill stays out of every second step that brings another its
-   logits. Invoked runs that generate ride along if the cost table says that it costs little.
+   logits. Invoked runs that generate ride along if the cost table says that it costs little; so do typing ones that have their
+   byte where the others need no more rows than a key brings (a step of two rows can take 1.7 times as long as one of one).
 2. Somebody asked for a completion and has no byte yet: typing and invoked runs share the step in the same way.
 3. All of these have their first byte: one row each; prefetch and background ride along as far as that costs little. Where it
    doesn't, they get a step of their own after SHARE others, of a third of their time at most.
@@ -29,6 +30,7 @@ PATIENCE_MS = 30.0  # a step that ends this soon is not ended for a keystroke; e
 _FIXED_MS = 20.0  # a lower chunk where a running step can't be ended
 _RIDE = 1.25  # a step may become this much longer by what rides along
 _QUIET_SHARE = 12
+_A_KEY = 8  # tokens: so few are what somebody has just typed, more are a prompt
 SHARE = 8
 STARVED = 16
 
@@ -93,10 +95,13 @@ class Scheduler:
         front = [i for i in front if i not in branches]
         typing = [i for i in front if runs[i].priority is Priority.TYPING]
         lower = [i for i in ready if i not in front]
-        if any(not runs[i].has_byte for i in typing):
-            others = [i for i in front if i not in typing]
+        first = [i for i in typing if not runs[i].has_byte]
+        if first:
+            if sum(runs[i].n_pending for i in first) > _A_KEY:
+                first = typing  # a prefill: who generates beside it costs little, and would wait long
+            others = [i for i in front if i not in first]
             generating = [i for i in others if runs[i].n_pending == 1] + branches
-            return self._starved(runs, others + lower) or self._with_riders(runs, typing, generating)
+            return self._starved(runs, others + lower) or self._with_riders(runs, first, generating)
         if any(not runs[i].has_byte for i in front):
             return self._starved(runs, lower) or sorted(self._front(runs, front))
         if front:

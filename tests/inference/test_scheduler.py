@@ -51,6 +51,12 @@ said = {"has_byte": True}
         # all who type share a step; a chunk goes to the shortest first
         ([Some(T, 1, **said), Some(T, 10), Some(T, 14)], [(0, 1), (1, 10), (2, 14)]),
         ([Some(T, 1, **said), Some(T, 20, n_waited=1), Some(T, 10)], [(0, 1), (1, 14), (2, 10)]),
+        # who has its byte stays out of the step of a key, unless that costs little; but not of a prefill's
+        ([Some(T, 1, **said), Some(T, 1)], [(1, 1)]),
+        ([Some(T, 1, **said), Some(T, 1), Some(T, 2)], [(0, 1), (1, 1), (2, 2)]),  # 4 rows are the bound for 3, too
+        ([Some(T, 1, **said), Some(T, 8)], [(1, 8)]),
+        ([Some(T, 1, **said), Some(T, 9)], [(0, 1), (1, 9)]),
+        ([Some(T, 1, **said, n_waited=STARVED), Some(T, 1)], [(0, 1)]),
         # a prefill that doesn't end now stays out of a step that brings another its logits, but not of two
         ([Some(T, 500), Some(T, 3)], [(1, 3)]),
         ([Some(T, 500, n_waited=1), Some(T, 3)], [(0, 21), (1, 3)]),
