@@ -59,7 +59,7 @@ class Kept:
         return sum(each.entry.n_bytes for each in self.store.listed())
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(is_so: Callable[[], bool], seconds: float = 100.0) -> None:
     until = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < until, "it never became so"

@@ -113,4 +113,4 @@ class SavingEngine:
 
     def kill(self) -> None:
         """Nothing more is saved."""
-        self.archive.close(20.0)
+        self.archive.close(100.0)
