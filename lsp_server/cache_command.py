@@ -91,8 +91,10 @@ def _tell(told: dict[str, Any], *, as_json: bool) -> int:
     lines = [f"saved prompts in {told['directory']}" + ("" if told["is_on"] else " (switched off: prompt_cache)")]
     if told["n_prompts"]:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(told["used_at"]))
-        lines.append(f"{told['n_prompts']} prompts with {told['n_tokens']:,} tokens, used last {used}")
-        lines.append(f"of {told['n_kinds']} kinds (model, settings and build together)")
+        prompts = "1 prompt" if told["n_prompts"] == 1 else f"{told['n_prompts']} prompts"
+        kinds = "one kind" if told["n_kinds"] == 1 else f"{told['n_kinds']} kinds"
+        lines.append(f"{prompts} with {told['n_tokens']:,} tokens, used last {used}")
+        lines.append(f"of {kinds} (model, settings and build together)")
     lines.append(f"{gigabytes(told['n_bytes'])} of at most {gigabytes(told['limit_bytes'])}")
     sys.stdout.write("\n".join(lines) + "\n")
     return 0

@@ -232,6 +232,7 @@ def _running(config: EngineConfig) -> Located | None:
 
 def _remote(config: EngineConfig) -> Endpoint:
     """EngineError: no address, or no key."""
+    Endpoint(url=config.engine_url)  # what is no address is told before a key is asked for
     key = read_key(Path(config.api_key_file).expanduser()) if config.api_key_file else ""
     if not key:
         raise EngineError(f"{config.engine_url} needs a key; name the file that holds it with the setting `api_key_file`.")

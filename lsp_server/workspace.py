@@ -177,7 +177,8 @@ class Exclusion:
             return _UNREADABLE
         spec, bad = compile_lines(lines)
         if bad:
-            log.warning("%s holds %d lines that are no patterns", IGNORE_FILE, len(bad))
+            numbers = ", ".join(str(n) for n, line in enumerate(lines, 1) if line in bad)
+            log.warning("%s: no pattern in line %s; it excludes nothing", path, numbers)
         self._files[path] = _IgnoreFile(stamp, spec)
         return spec
 

@@ -145,7 +145,8 @@ def _delete(paths: tuple[Path, ...], is_dry: bool) -> Swept:
         except OSError as error:
             kept.append(f"{path}: {(error.strerror or str(error)).lower()}")
             continue
-        done.append(path)
+        if path.suffix != ".lock":  # an empty file, of no interest to anybody
+            done.append(path)
         n_bytes += size
     return Swept(tuple(done), n_bytes, tuple(kept))
 

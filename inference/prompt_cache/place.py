@@ -56,7 +56,14 @@ def make_private(directory: Path) -> None:
 
 
 def require_private(directory: Path) -> None:
-    """PlaceError: it is a link, somebody else's, or others can write to it. What they can only read is closed to them."""
+    """`check_private`; and what others can only read is closed to them. PlaceError."""
+    check_private(directory)
+    if sys.platform != "win32" and os.lstat(directory).st_mode & 0o055:
+        os.chmod(directory, 0o700)
+
+
+def check_private(directory: Path) -> None:
+    """PlaceError: it is a link, somebody else's, or others can write to it. Changes nothing."""
     info = os.lstat(directory)
     if stat.S_ISLNK(info.st_mode):
         raise PlaceError(f"{directory} is a symbolic link, so no prompts are saved; put a directory of your own there.")
@@ -74,10 +81,8 @@ def require_private(directory: Path) -> None:
         mode = os.stat(parent).st_mode
         if mode & 0o022 and not mode & stat.S_ISVTX:
             raise PlaceError(
-                f"Others can write to {parent}, and so replace {directory}: no prompts are saved; run `chmod go-w`."
+                f"Others can write to {parent}, and so replace {directory}: no prompts are saved; run `chmod go-w {parent}`."
             )
-    if info.st_mode & 0o055:
-        os.chmod(directory, 0o700)
 
 
 def prepare_database(directory: Path) -> str:

@@ -128,6 +128,7 @@ class Examination:
         needed = missing.bytes if missing is not None else 0
         yield from _guarded("models", lambda: places.models_directory(directory, needed, self.free))
         yield from _guarded("cache", lambda: places.cache_directory(_cache_dir(), self.free))
+        yield from _guarded("saved prompts", lambda: places.saved_prompts(_cache_dir(), is_on=config.engine.prompt_cache))
         yield from self._trial(answer, config, obstacle)
 
     def _find_model(self, answer: Answer, config: Config) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from inference.prompt_cache.place import PlaceError, check_private, directory_in
 from lsp_server.doctor.findings import Finding, ok, size, warning
 
 # free bytes on the disk of a directory that exists
@@ -70,6 +71,22 @@ def cache_directory(directory: Path, free: FreeBytes = free_bytes) -> Iterator[F
     n_free = _free(directory, free)
     if n_free is not None and n_free < _LITTLE:
         yield warning("space", f"only {size(n_free)} are free for {directory}", "make room on its disk")
+
+
+def saved_prompts(cache_dir: Path, *, is_on: bool) -> Iterator[Finding]:
+    """Is the directory of saved prompts one that the engine uses? Nothing is told while there is none."""
+    directory = directory_in(cache_dir)
+    if not is_on or not os.path.lexists(directory):
+        return
+    try:
+        check_private(directory)
+    except PlaceError as error:
+        what, _, do = str(error).rpartition("; ")
+        yield warning("saved prompts", what, do.rstrip("."))
+    except OSError as error:
+        yield warning("saved prompts", f"{directory} can't be looked at ({(error.strerror or 'error').lower()})", "make it yours")
+    else:
+        yield ok("saved prompts", f"{directory}, yours alone")
 
 
 def models_directory(directory: Path, needed: int, free: FreeBytes = free_bytes) -> Iterator[Finding]:

@@ -70,7 +70,7 @@ def time_to_show(key: Mapping[str, Any]) -> float | None:
 
 
 def _ms(value: float | None) -> str:
-    return "no time (none came)" if value is None or value == float("inf") else f"{value:.0f} ms"
+    return "nothing at all" if value is None or value == float("inf") else f"{value:.0f} ms"
 
 
 def _cure(answer: Answer, config: EngineConfig, look: Look) -> str:

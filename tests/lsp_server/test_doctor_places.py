@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lsp_server.doctor.findings import Finding, Level
-from lsp_server.doctor.places import cache_directory, models_directory, why_not_writable
+from lsp_server.doctor.places import cache_directory, models_directory, saved_prompts, why_not_writable
 
 
 def plenty(_: Path) -> int:
@@ -120,3 +120,23 @@ def test_a_full_file_system(tmp_path: Path) -> None:
 def test_a_directory_without_write_permission(private: Path) -> None:
     private.chmod(0o500)
     assert why_not_writable(private) == "permission denied"
+
+
+def prompts(cache_dir: Path, is_on: bool = True) -> list[Finding]:
+    return list(saved_prompts(cache_dir, is_on=is_on))
+
+
+def test_saved_prompts_that_the_engine_would_not_use_are_told(private: Path) -> None:
+    assert prompts(private) == [], "there is none yet"
+    directory = private / "prompts"
+    directory.mkdir(mode=0o755)
+    directory.chmod(0o755)
+    assert [f.level for f in prompts(private)] == [Level.OK]
+    assert directory.stat().st_mode & 0o777 == 0o755, "doctor changes nothing"
+    directory.chmod(0o777)
+    (found,) = prompts(private)
+    assert found.level is Level.WARNING and "Others can write" in found.text and "chmod" in found.do
+    assert prompts(private, is_on=False) == []
+    directory.rmdir()
+    directory.symlink_to(private)
+    assert "symbolic link" in prompts(private)[0].text

@@ -122,8 +122,11 @@ def test_for_another_machine_it_wants_a_key(home: Path, tmp_path: Path) -> None:
         wrong = tmp_path / "wrong"
         wrong.write_text("k" * 40)
         wrong.chmod(0o600)
-        for settings, why in (({"api_key_file": str(wrong)}, "key is missing or wrong"), ({}, "api_key_file")):
-            with Window(home, nowhere, **remote, **settings) as window:
+        no_address = {"engine_url": "ftp://127.0.0.1"}
+        for settings, why in (
+            ({"api_key_file": str(wrong)}, "key is missing or wrong"), ({}, "api_key_file"), (no_address, "not the address")
+        ):  # fmt: skip
+            with Window(home, nowhere, **{**remote, **settings}) as window:
                 window.begin()
                 assert why in window.status("error")["params"]["message"]
         assert midfill(home, "engine", "stop").returncode == 0
