@@ -66,10 +66,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _complete(place: str, config: Config) -> dict[str, Any]:
-    from lsp_server.app import open_local
+    """On the engine at `engine_url`, if that is set; else on one in this process."""
+    from lsp_server.app import cache_dir, open_local
+    from lsp_server.engines import Elsewhere, deaf
 
-    open_it = functools.partial(open_local, deadline_ms=config.server.reply_deadline_ms)
-    client = await asyncio.to_thread(open_it, config.engine, lambda share: None)
+    client: EngineClient
+    if config.engine.engine_url:
+        client = (await Elsewhere(cache_dir).open(config, deaf())).client
+    else:
+        open_it = functools.partial(open_local, deadline_ms=config.server.reply_deadline_ms)
+        client = await asyncio.to_thread(open_it, config.engine, lambda share: None)
     try:
         started = time.monotonic()  # the model is there: from here on it is what a request in an editor costs
         return await complete_once(read_document(place, config), config, client, started)
@@ -157,7 +163,7 @@ def _with_options(config: Config, args: argparse.Namespace) -> Config:
         context = replace(context, layout=args.layout)
     if args.model == "":
         raise EngineError("--model is empty; name a model (`midfill models list`) or a GGUF file")
-    engine = replace(config.engine, model=args.model) if args.model else config.engine
+    engine = replace(config.engine, model=args.model, engine_url="") if args.model else config.engine
     server = replace(config.server, enabled=True, n_candidates=getattr(args, "n_candidates", None) or 1)
     if getattr(args, "max_tokens", None):
         server = replace(server, max_tokens=args.max_tokens)

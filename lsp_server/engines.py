@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -47,6 +48,11 @@ class Ears:
     on_lost: Callable[[str, bool], None]
     on_revived: Callable[[], None]
     backoff: Backoff
+
+
+def deaf() -> Ears:
+    """Hears nothing: for what ends before anything could be done about it."""
+    return Ears(lambda news: None, lambda why, is_pausing: None, lambda: None, Backoff(time.monotonic))
 
 
 async def _no_stats() -> dict[str, Any] | None:

@@ -99,6 +99,8 @@ class Examination:
         yield from _guarded("packages", install.packages)
         yield from _guarded("command", install.command)
         yield from _guarded("settings", lambda: install.settings(sources, config, problems))
+        if config.engine.engine_url:
+            yield note("engine_url", f"editors ask the engine at {config.engine.engine_url}; what follows is of this machine")
 
     def _machine(self, answer: Answer, config: Config) -> Iterator[Finding]:
         look, engine, build = self.look, config.engine, answer.build

@@ -119,6 +119,13 @@ def test_for_another_machine_it_wants_a_key(home: Path, tmp_path: Path) -> None:
             assert window.statuses()[-1] == ("ready", f"tiny is ready; on {url}")
             window.complete()
             assert window.command("midfill.stats")["engine"]["pid"] == engine.process.pid
+        source = tmp_path / "a.py"
+        source.write_text("x = wid")
+        settings = tmp_path / "settings.toml"
+        settings.write_text(f'engine_url = "{url}"\napi_key_file = "{key}"\n')
+        done = midfill(home, "complete", f"{source}:1:8", "--json", MIDFILL_CONFIG=str(settings))
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["model"] == "tiny", "the command asks the same engine"
         wrong = tmp_path / "wrong"
         wrong.write_text("k" * 40)
         wrong.chmod(0o600)
