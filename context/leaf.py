@@ -21,10 +21,11 @@ _BREAK = re.compile(rb"\r\n|\r|\n")
 class Leaf:
     """Bytes and their line breaks (LF, CRLF, CR)."""
 
-    __slots__ = ("_ends", "data", "n_breaks")
+    __slots__ = ("_ends", "data", "n_breaks", "n_bytes")
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+        self.n_bytes = len(data)
         self.n_breaks = data.count(b"\n") + data.count(b"\r") - data.count(b"\r\n")
         self._ends: tuple[int, ...] | None = None
 
@@ -38,8 +39,8 @@ class Leaf:
 
 
 def leaf_size(n_bytes: int) -> int:
-    """Most bytes of a leaf in a text of n_bytes. An edit copies a few leaves and one number for each of the others: in a long
-    text the leaves are longer, so that both stay small."""
+    """Most bytes of a leaf in a text of n_bytes. An edit copies a few leaves and some numbers for every 64 of the others: in a
+    long text the leaves are longer, so that both stay small."""
     size = LEAF
     while size * _MANY < n_bytes and size < _LARGEST * LEAF:
         size *= 2

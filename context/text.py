@@ -11,12 +11,12 @@ before it.
 from __future__ import annotations
 
 import zlib
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 
-from context.leaf import LEAF, Leaf, cut, is_inside, leaf_size
+from context.leaf import LEAF, cut, is_inside, leaf_size
+from context.leaves import Leaves, Place
 
 # Most bytes that an edit copies beside its own text: the head and tail of the edited leaves and two absorbed neighbours. (In a
 # long text `leaf_size` of its bytes takes LEAF's place.)
@@ -40,13 +40,11 @@ class Text:
     n_copied: bytes that went into new leaves when this text was made.
     """
 
-    __slots__ = ("_breaks", "_hash", "_leaves", "_starts", "n_copied")
+    __slots__ = ("_hash", "_leaves", "n_copied")
 
-    def __init__(self, leaves: tuple[Leaf, ...], starts: list[int], breaks: list[int], n_copied: int) -> None:
-        """Use `Text.of`. starts, breaks: bytes and line breaks before each leaf, and their totals at the end."""
+    def __init__(self, leaves: Leaves, n_copied: int) -> None:
+        """Use `Text.of`."""
         self._leaves = leaves
-        self._starts = starts
-        self._breaks = breaks
         self._hash: int | None = None
         self.n_copied = n_copied
 
@@ -59,15 +57,14 @@ class Text:
         if isinstance(data, str):
             # Block by block: a long text never exists a third time, beside the string and the leaves.
             longest, blocks = leaf_size(len(data)), (encoded(block) for block in _blocks(data))
-            leaves = tuple(leaf for block in blocks for leaf in cut([memoryview(block)], longest))
+            leaves = Leaves.of(leaf for block in blocks for leaf in cut([memoryview(block)], longest))
         else:
             _check_utf8(data)
-            leaves = tuple(cut([memoryview(data)], leaf_size(len(data))))
-        starts = list(accumulate((len(leaf.data) for leaf in leaves), initial=0))
-        return Text(leaves, starts, list(accumulate((leaf.n_breaks for leaf in leaves), initial=0)), starts[-1])
+            leaves = Leaves.of(cut([memoryview(data)], leaf_size(len(data))))
+        return Text(leaves, leaves.n_bytes)
 
     def __len__(self) -> int:
-        return self._starts[-1]
+        return self._leaves.n_bytes
 
     def __repr__(self) -> str:
         return f"Text({len(self)} bytes, {self.n_lines} lines)"  # never the content: it could reach a log
@@ -96,113 +93,88 @@ class Text:
     @property
     def n_lines(self) -> int:
         """Line breaks + 1: a text that ends with a line break has an empty last line."""
-        return self._breaks[-1] + 1
+        return self._leaves.n_breaks + 1
 
     def line_start(self, line: int) -> int:
         """Offset of a line's first byte. ValueError if there is no such line."""
         self._check_line(line)
         if line == 0:
             return 0
-        i = bisect_left(self._breaks, line) - 1
-        return self._starts[i] + self._leaves[i].ends[line - self._breaks[i] - 1]
+        at = self._leaves.with_break(line)
+        return at.start + at.leaf.ends[line - at.n_breaks - 1]
 
     def line_end(self, line: int) -> int:
         """Offset right after a line's last byte, its terminator not counted. ValueError if there is no such line."""
         self._check_line(line)
         if line == self.n_lines - 1:
             return len(self)
-        i = bisect_left(self._breaks, line + 1) - 1
-        leaf = self._leaves[i]
-        end = leaf.ends[line - self._breaks[i]]
-        return self._starts[i] + end - (2 if leaf.data[:end].endswith(b"\r\n") else 1)
+        at = self._leaves.with_break(line + 1)
+        end = at.leaf.ends[line - at.n_breaks]
+        return at.start + end - (2 if at.leaf.data[:end].endswith(b"\r\n") else 1)
 
     def line_of(self, offset: int) -> int:
         """The line that an offset is on; between CR and LF: the line that they end. ValueError if out of range."""
         self._check_range(offset, offset)
-        if not self._leaves:
+        if not len(self):
             return 0
-        i = self._leaf_of(offset)
-        return self._breaks[i] + bisect_right(self._leaves[i].ends, offset - self._starts[i])
+        at = self._leaves.at(offset)
+        return at.n_breaks + bisect_right(at.leaf.ends, offset - at.start)
 
     def floor(self, offset: int) -> int:
         """The last offset at or before this one (clamped into the text) that splits neither a character nor a CRLF pair."""
         offset = min(max(offset, 0), len(self))
         if offset in (0, len(self)):
             return offset
-        i = self._leaf_of(offset)
-        data, k = self._leaves[i].data, offset - self._starts[i]
+        at = self._leaves.at(offset)
+        data, k = at.leaf.data, offset - at.start
         while k > 0 and is_inside(data[k]):
             k -= 1
         if k > 0 and data[k] == 0x0A and data[k - 1] == 0x0D:
             k -= 1
-        return self._starts[i] + k
+        return at.start + k
 
     def slice(self, start: int, end: int) -> bytes:
         """Bytes [start, end). ValueError: reversed, out of range or inside a character."""
-        self._check(start, end)
+        self._check_range(start, end)
+        if not len(self):
+            return b""
+        first, last = self._checked(start, end)
         if start == end:
             return b""
-        i, j = self._leaf_of(start), self._leaf_before(end)
-        at = self._starts[i]
-        if i == j:
-            return self._leaves[i].data[start - at : end - at]
-        parts: list[bytes | memoryview] = [leaf.data for leaf in self._leaves[i : j + 1]]
-        parts[0] = memoryview(parts[0])[start - at :]
-        parts[-1] = memoryview(parts[-1])[: end - self._starts[j]]
-        return b"".join(parts)
+        if first.leaf is last.leaf and first.start == last.start:
+            return first.leaf.data[start - first.start : end - first.start]
+        return b"".join(self._pieces(start, end))
 
     def edit(self, start: int, end: int, new: bytes) -> Text:
         """The text with bytes [start, end) replaced. Copies at most len(new) + 4 * leaf_size(its bytes) bytes.
 
         ValueError: reversed, out of range or inside a character, or `new` is not UTF-8.
         """
-        self._check(start, end)
+        self._check_range(start, end)
         _check_utf8(new)
-        if not self._leaves:
+        leaves = self._leaves
+        if not len(self):
             return Text.of(new)
-        i = self._leaf_of(start)
-        j = max(i, self._leaf_before(end))
-        head = memoryview(self._leaves[i].data)[: start - self._starts[i]]
-        tail = memoryview(self._leaves[j].data)[end - self._starts[j] :]
+        first, last = self._checked(start, end)
+        if last.start < first.start:  # nothing is replaced, between two leaves
+            last = first
+        head, tail = memoryview(first.leaf.data)[: start - first.start], memoryview(last.leaf.data)[end - last.start :]
         parts = [part for part in (head, memoryview(new), tail) if len(part)]
         size, longest = sum(map(len, parts)), leaf_size(len(self))
         # A neighbour is taken in where both fit one leaf (else deletions would leave crumbs) or where a CRLF came together.
-        if i > 0:
-            before = self._leaves[i - 1].data
-            joins = before[-1] == 0x0D and size > 0 and parts[0][0] == 0x0A
-            if joins or len(before) + size <= longest:
-                parts.insert(0, memoryview(before))
-                size += len(before)
-                i -= 1
-        if j + 1 < len(self._leaves):
-            after = self._leaves[j + 1].data
-            joins = after[0] == 0x0A and size > 0 and parts[-1][-1] == 0x0D
-            if joins or len(after) + size <= longest:
-                parts.append(memoryview(after))
-                size += len(after)
-                j += 1
-        made = tuple(cut(parts, max(longest, leaf_size(len(new)))))
-        return self._replace(i, j + 1, made, size)
-
-    def _replace(self, i: int, j: int, made: tuple[Leaf, ...], n_copied: int) -> Text:
-        """Leaves [i, j) replaced. Only references and sums are rebuilt for the others."""
-        starts = list(accumulate((len(leaf.data) for leaf in made), initial=self._starts[i]))
-        breaks = list(accumulate((leaf.n_breaks for leaf in made), initial=self._breaks[i]))
-        shift, lines = starts[-1] - self._starts[j], breaks[-1] - self._breaks[j]
-        return Text(
-            self._leaves[:i] + made + self._leaves[j:],
-            self._starts[:i] + starts[:-1] + [s + shift for s in self._starts[j:]],
-            self._breaks[:i] + breaks[:-1] + [b + lines for b in self._breaks[j:]],
-            n_copied,
-        )
-
-    def _leaf_of(self, offset: int) -> int:
-        """The leaf that begins at or before an offset; the last one for the text's end. There must be a leaf."""
-        return min(bisect_right(self._starts, offset), len(self._leaves)) - 1
-
-    def _leaf_before(self, offset: int) -> int:
-        """The leaf that holds the byte before an offset; the first one for 0."""
-        return max(bisect_left(self._starts, offset) - 1, 0)
+        if (before := leaves.previous(first)) is not None:
+            joins = before.leaf.data[-1] == 0x0D and size > 0 and parts[0][0] == 0x0A
+            if joins or before.leaf.n_bytes + size <= longest:
+                parts.insert(0, memoryview(before.leaf.data))
+                size += before.leaf.n_bytes
+                first = before
+        if (after := leaves.next(last)) is not None:
+            joins = after.leaf.data[0] == 0x0A and size > 0 and parts[-1][-1] == 0x0D
+            if joins or after.leaf.n_bytes + size <= longest:
+                parts.append(memoryview(after.leaf.data))
+                size += after.leaf.n_bytes
+                last = after
+        return Text(leaves.replaced(first, last, tuple(cut(parts, max(longest, leaf_size(len(new)))))), size)
 
     def _check_line(self, line: int) -> None:
         if not 0 <= line < self.n_lines:
@@ -214,35 +186,43 @@ class Text:
         if start < 0 or end > len(self):
             raise ValueError(f"range {start}..{end} of {len(self)} bytes")
 
-    def _check(self, start: int, end: int) -> None:
-        self._check_range(start, end)
-        for offset in (start, end):
-            if self.splits(offset):
+    def _checked(self, start: int, end: int) -> tuple[Place, Place]:
+        """The leaf that begins at or before the start, and the one with the byte before the end. ValueError: one of them is
+        inside a character."""
+        first, last = self._leaves.at(start), self._leaves.before(end)
+        for offset, place in ((start, first), (end, last)):
+            k = offset - place.start
+            if 0 < k < place.leaf.n_bytes and is_inside(place.leaf.data[k]):
                 raise ValueError(f"offset {offset} is inside a character")
+        return first, last
 
     def pieces(self, start: int, end: int) -> Iterator[bytes]:
         """Bytes [start, end), leaf by leaf; whole leaves are not copied. ValueError as for `slice`."""
-        self._check(start, end)
-        i = self._leaf_of(start) if start < end else len(self._leaves)
-        while i < len(self._leaves) and self._starts[i] < end:
-            at = self._starts[i]
-            yield self._leaves[i].data[max(start - at, 0) : end - at]
-            i += 1
+        self._check_range(start, end)
+        if len(self):
+            self._checked(start, end)
+        return self._pieces(start, end)
+
+    def _pieces(self, start: int, end: int) -> Iterator[bytes]:
+        at = self._leaves.at(start) if start < end else None
+        while at is not None and at.start < end:
+            yield at.leaf.data[max(start - at.start, 0) : end - at.start]
+            at = self._leaves.next(at)
 
     def tail(self, offset: int) -> bytes:
         """Bytes from an offset to the end of its leaf, for readers that go on where they are; b"" at the text's end."""
         self._check_range(offset, offset)
         if offset == len(self):
             return b""
-        i = self._leaf_of(offset)
-        return self._leaves[i].data[offset - self._starts[i] :]
+        at = self._leaves.at(offset)
+        return at.leaf.data[offset - at.start :]
 
     def splits(self, offset: int) -> bool:
         """Is an offset inside a character?"""
         if not 0 < offset < len(self):
             return False
-        i = self._leaf_of(offset)
-        return is_inside(self._leaves[i].data[offset - self._starts[i]])
+        at = self._leaves.at(offset)
+        return is_inside(at.leaf.data[offset - at.start])
 
     def leaf_sizes(self) -> tuple[int, ...]:
         """Bytes of each leaf, in order. Their sum is the text's length."""
@@ -282,11 +262,11 @@ def _aligned(a: Text, b: Text) -> Iterator[tuple[memoryview, memoryview]]:
     """Pieces of two equally long texts, cut at the leaf borders of both. Leaves that both share are left out."""
     at = 0
     while at < len(a):
-        i, j = a._leaf_of(at), b._leaf_of(at)
-        end = min(a._starts[i + 1], b._starts[j + 1])
-        if a._leaves[i] is not b._leaves[j] or a._starts[i] != b._starts[j]:
+        one, other = a._leaves.at(at), b._leaves.at(at)
+        end = min(one.start + one.leaf.n_bytes, other.start + other.leaf.n_bytes)
+        if one.leaf is not other.leaf or one.start != other.start:
             yield (
-                memoryview(a._leaves[i].data)[at - a._starts[i] : end - a._starts[i]],
-                memoryview(b._leaves[j].data)[at - b._starts[j] : end - b._starts[j]],
+                memoryview(one.leaf.data)[at - one.start : end - one.start],
+                memoryview(other.leaf.data)[at - other.start : end - other.start],
             )
         at = end
