@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from inference.prompt_cache.index import Chain, Entry, Index, Match
 from inference.prompt_cache.place import PlaceError
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 _FULL_S, _TOO_MUCH_S = 600.0, 60.0  # nothing is written for so long when the disk is full, or too much was written
 _PENDING_BYTES = 128 << 20  # of what waits to be written
 _LARGE_S = 600.0  # nothing so large is tried again for so long
+_AGAIN_S = 2.0  # after which a directory that others held at the start is tried again
 
 
 @dataclass(slots=True)
@@ -74,6 +75,7 @@ class Archive:
         self._pending: dict[bytes, Entry] = {}  # handed over, not written yet
         self._fetches: dict[bytes, Fetch] = {}
         self._is_opening = True
+        self._is_open = False  # others may hold the directory for longer than anybody waits: then it is opened later
         self._why_off = ""
         self._paused_until = self._large_until = float("-inf")
         self._n_too_large = 0  # tokens of one for which there was no place
@@ -100,7 +102,7 @@ class Archive:
     @property
     def is_taking(self) -> bool:
         """Something more can be written now."""
-        if self._is_opening or self._why_off or self._clock() < self._paused_until:
+        if not self._is_open or self._why_off or self._clock() < self._paused_until:
             return False
         with self._lock:
             return sum(entry.n_bytes for entry in self._pending.values()) < _PENDING_BYTES
@@ -161,7 +163,7 @@ class Archive:
     # -- its own thread
 
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while (job := self._next()) is not None:
             try:
                 job()
             except Exception:
@@ -169,19 +171,29 @@ class Archive:
                 self._turn_off("a fault of midfill's own; the log says more")
         self._store.close()
 
+    def _next(self) -> Callable[[], None] | None:
+        is_tried = self._is_open or self._is_opening or self._why_off
+        try:
+            return self._jobs.get(timeout=None if is_tried else max(_AGAIN_S, self._paused_until - self._clock()))
+        except Empty:
+            return self._open
+
     def _open(self) -> None:
         def open_() -> None:
+            self._store.close()  # of a time before, that was broken off
             said = self._store.open()
             if said:
                 log.warning("%s", said)
             self._list()
             self._limit_bytes = self._store.limit_bytes()
+            self._is_open = True
             log.debug("%d saved prompts of this model", len(self._index))
 
         self._guarded(open_)
         self._is_opening = False
         self._on_news()
-        self._guarded(self._sweep)
+        if self._is_open:
+            self._guarded(self._sweep)
 
     def _sweep(self) -> None:
         if n := self._store.sweep():

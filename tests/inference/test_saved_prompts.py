@@ -17,6 +17,10 @@ from hypothesis import strategies as st
 
 from inference.backend import Outcome
 from inference.engine import Engine
+from inference.models.lock import hold
+from inference.prompt_cache import archive as archive_module
+from inference.prompt_cache import store as store_module
+from inference.prompt_cache.place import LOCK
 from inference.prompt_cache.record import UnfitError, decode, encode
 from inference.prompt_cache.restorer import MIN_GAIN
 from inference.prompt_cache.saver import QUIET_S
@@ -401,6 +405,24 @@ def test_a_directory_that_cannot_be_used_is_said_once_and_costs_nothing(
     stats = engine.stats
     assert stats.n_saves == 0 and stats.why_not_saving == caplog.messages[0] and stats.disk_misses == (("off", 3),)
     assert engine.backend.n_saved == 0, "nothing is prepared that can't be written"
+
+
+def test_a_directory_that_others_hold_for_long_is_opened_later(
+    place: Path, states: States, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_OPEN_S", 0.02)
+    monkeypatch.setattr(archive_module, "_AGAIN_S", 0.02)
+    saved(place, states, tokens(1, 400))
+    with hold(place / LOCK):
+        engine = SavingEngine(place, states)
+        engine.say(tokens(2, 400))
+        engine.rest()
+        assert engine.stats.n_saved == engine.stats.n_saves == 0 and engine.stats.why_not_saving == ""
+    wait_until(lambda: engine.stats.n_saved == 1)
+    assert engine.say(tokens(1, 400)).stats.n_reused >= 399, "what was saved before is not found"
+    engine.rest()
+    assert engine.stats.n_saves >= 1, "nothing is saved from then on"
+    engine.kill()
 
 
 def test_a_fault_of_our_own_turns_it_off(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
