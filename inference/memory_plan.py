@@ -4,7 +4,8 @@ Owns the rules, which are a pure function of shape, settings and free memory, in
 
 1. fewer sequences, halved down to one;
 2. a shorter context, halved down to 2,048 tokens;
-3. a smaller type of cache: q8_0, then q4_0, if the model's heads and the settings allow it;
+3. a cache of type q8_0, if the model's heads and the settings allow it (never q4_0: with it half as many completions of the
+   0.5B are right, see docs/bench.md, so that it is only had where somebody sets it);
 4. fewer layers on the device, down to none;
 5. (a smaller model of the same family: that is `inference.smaller_model`'s, with `may_shrink_more` false);
 6. a context of down to 512 tokens.
@@ -26,6 +27,7 @@ from inference.memory_need import KV_TYPES, Need, Options, most_layers, need, wh
 from inference.models.gguf_sizes import ModelSizes
 
 _LEAST_CTX, _LAST_CTX = 2048, 512
+_GOOD_TYPES = KV_TYPES[:2]  # best first; those that cost hardly any quality
 _CTX_STEP = 256
 _MOST_TRIES = 5
 _SPARE = 0.05  # of what is needed: for what is rounded, and for what others take meanwhile
@@ -110,7 +112,7 @@ def following(sizes: ModelSizes, config: EngineConfig, plan: Plan, features: Col
     judge = _Judge(sizes, config, plan.free, features, None, plan.model)
     steps = list(_steps(sizes, config, plan.options, may_shrink_more=True))
     stride = max(1, -(-len(steps) // _MOST_TRIES))
-    for options in steps[stride - 1 :: stride]:
+    for options in reversed(steps[::-1][::stride]):  # the last one of all is among them
         yield judge.plan(plan.asked, options)
 
 
@@ -138,7 +140,7 @@ def _steps(sizes: ModelSizes, config: EngineConfig, start: Options, *, may_shrin
     while at.n_ctx > _LEAST_CTX:
         at = replace(at, n_ctx=max(_LEAST_CTX, at.n_ctx // 2))
         yield at
-    for kv_type in KV_TYPES[KV_TYPES.index(at.kv_type) + 1 :]:
+    for kv_type in _GOOD_TYPES[KV_TYPES.index(at.kv_type) + 1 :]:
         if config.flash_attention != "off" and sizes.has_cache and not why_not_quantized(sizes, kv_type):
             at = replace(at, kv_type=kv_type)
             yield at
