@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 BUNDLED = Path(__file__).with_name("public_reports.json")
+HANG_S = 600.0  # ends a case that hangs, and nothing else: on a busy machine a case has taken thirty times as long as alone
 
 # Input that says in words what the harness has to do.
 _WORDS = ("load", "client", "engine", "variants", "then")

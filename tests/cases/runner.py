@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.cases import checks, generic, options
-from tests.cases.case import BUNDLED, Case, Outcome, load, prose
+from tests.cases.case import BUNDLED, HANG_S, Case, Outcome, load, prose
 from tests.cases.drivers import DRIVERS
-
-HANG_S = 120.0  # ends a case that hangs; no expectation
 
 
 @dataclass(frozen=True, slots=True)

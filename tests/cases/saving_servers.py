@@ -19,6 +19,7 @@ from inference.prompt_cache.index import Entry
 from inference.prompt_cache.record import decode
 from inference.prompt_cache.store import Store
 from inference.types import FinishReason
+from tests.cases.case import HANG_S
 from tests.support.saved_prompts import OF, tokens, wait_until
 from tests.support.saving_engine import SavingEngine
 
@@ -33,7 +34,7 @@ def serve(place: Path, number: int, n_prompts: int) -> dict[str, Any]:
         errors += [said.error or said.finish] if said.finish not in (FinishReason.LENGTH, FinishReason.STOP) else []
         engine.now += 6.0
         engine.drain()
-    wait_until(lambda: not engine.archive._pending, 60.0)
+    wait_until(lambda: not engine.archive._pending, HANG_S)
     stats = engine.stats
     engine.end()
     return {"errors": errors + [stats.why_not_saving] * bool(stats.why_not_saving), "slowest_ms": slowest * 1000,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
+from unittest import mock
 
 from inference.config import EngineConfig
+from lsp_server import stdio
 from lsp_server.app import App, OpenClient, build
 from lsp_server.config import Sources
+from lsp_server.stdio import FrameReader
+from tests.cases.case import HANG_S
 from tests.cases.editor import accepted, changed
 from tests.cases.logs import Logs
 from tests.cases.scripted import Model, RecordingClient, ScriptedClient, SeenPrompt
@@ -17,8 +22,26 @@ from tests.support.client import Client, Json
 
 URI = "file:///w/app/main.py"
 OWN_IDS = 1_000_000  # from here on; a case's messages have small ones
-# no text depends on the machine's speed, and no process is started that nobody asks for
-CALM = {"reply_deadline_ms": 0, "cold_budget_ms": 0, "index": False}
+# no text and no count depends on the machine's speed (nothing is prepared while a busy one keeps somebody waiting), and no
+# process is started that nobody asks for
+CALM = {
+    "reply_deadline_ms": 0, "cold_budget_ms": 0, "idle_ms": 600_000, "index": False, "wait_ms": 0, "back_off_ms": 0,
+    "prefetch": False, **dict.fromkeys(("after_delete", "inside_words", "in_comments", "in_strings"), "on"),
+}  # fmt: skip
+
+
+class _Reader(FrameReader):
+    """Of the last server that was started."""
+
+    latest: _Reader | None = None
+
+    def start(self) -> None:
+        _Reader.latest = self
+        super().start()
+
+    @property
+    def n_waiting(self) -> int:
+        return len(self._inbox)
 
 
 class Scene:
@@ -60,8 +83,12 @@ class Scene:
     async def __aenter__(self) -> Scene:
         self._stack.enter_context(self.logs)
         self.app: App = build(Sources(), self._open)
-        self.client = await self._stack.enter_async_context(Client(self.app.server, self.app.aclose, **self._client_options))
-        await self.client.initialize(options=self.options, capabilities=self._capabilities, root=self._root)
+        with mock.patch.object(stdio, "FrameReader", _Reader):
+            self.client = await self._stack.enter_async_context(
+                Client(self.app.server, self.app.aclose, **self._client_options)
+            )
+            await self.client.initialize(options=self.options, capabilities=self._capabilities, root=self._root)
+        self._reader = _Reader.latest
         if self._wait:
             await self.ready()
         return self
@@ -98,6 +125,16 @@ class Scene:
                 self.texts[uri] = changed(self.texts[uri], params["contentChanges"])
         self.client.send(*messages)
         return [message["id"] for message in messages if "id" in message]
+
+    async def feed_at_once(self, *messages: Json) -> list[int | str]:
+        """The same, and all of it has arrived when the server takes the first: nobody was held up in between."""
+        await self.client.settle()
+        assert self._reader is not None
+        ids, until = self.feed(*messages), time.monotonic() + HANG_S
+        while self._reader.n_waiting < len(messages):  # the server's loop is ours, and waits here
+            assert time.monotonic() < until, "it never arrived"
+            time.sleep(0.001)
+        return ids
 
     async def ask(self, line: int, character: int, *, uri: str = URI, invoked: bool = False) -> list[Json]:
         """The items; an error is a failure."""

@@ -20,7 +20,8 @@ from typing import Any
 
 import psutil
 
-from tests.support.client import HANG_S, Json, frame, inline_params
+from tests.cases.case import HANG_S
+from tests.support.client import Json, frame, inline_params
 
 ROOT = Path(__file__).resolve().parents[2]
 

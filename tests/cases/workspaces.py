@@ -6,6 +6,7 @@ Owns the folders: made for one scene, and gone with it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -40,16 +41,27 @@ async def workspace(files: Mapping[str, str], model: Model | None = None, **opti
                 await scene.app.index.settled()
                 roots = scene.app.index._roots
                 yield scene, root
-            for each in roots:
-                await asyncio.to_thread(each.join)
+            # the process may still have a file to finish, and the folder is not to go before it
+            for thread in [t for each in roots for t in (each._keeper._thread, each._supervisor._thread)]:
+                await asyncio.to_thread(thread.join)
 
 
 def cache_of(root: Path) -> Path:
     return root.parent / "cache"
 
 
+def kept_in(folder: Path) -> dict[Path, bytes]:
+    """What lies in its files, and in those below. A database's companions come and go meanwhile."""
+    found = {}
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file():
+                found[path] = path.read_bytes()
+    return found
+
+
 async def until(holds: Callable[[], Coroutine[Any, Any, object]]) -> None:
-    """The runner ends what hangs."""
+    """The runner ends what hangs. What is to be found is always waited for: a question that meets a write finds nothing."""
     while not await holds():
         await asyncio.sleep(0.02)
 

@@ -33,9 +33,9 @@ async def _queue(case: Case, way: str) -> str:
             scene.feed(*messages[:2])
             while not scene.n_calls:
                 await asyncio.sleep(0.001)
-            scene.feed(*messages[2:])
+            await scene.feed_at_once(*messages[2:])
         else:
-            scene.feed(*messages)
+            await scene.feed_at_once(*messages)
         items_of(await scene.client.answer(15))
         seconds = time.monotonic() - started
         assert seconds < case.limit_s("latency_15_ms_below"), f"{way}: {seconds:.1f} s"
@@ -64,7 +64,7 @@ async def cancelled_again(case: Case) -> str:
     for at_once in (True, False):
         async with generic.scene_of(case) as scene:
             opened, ask, *cancels = case.input["messages"]
-            scene.feed(opened, ask, *(cancels if at_once else ()))
+            await scene.feed_at_once(opened, ask, *(cancels if at_once else ()))
             if not at_once:
                 while not scene.n_calls:
                     await asyncio.sleep(0.001)

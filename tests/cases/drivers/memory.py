@@ -8,13 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cases.case import Case
+from tests.cases.case import HANG_S, Case
 from tests.cases.drivers.registry import driver
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 # A quarter of the case's sizes: what is asked for is how they compare, and touching so many pages takes its time.
 MB = (1 << 20) // 4
-HANG_S = 100.0
 
 
 @driver("memory-and-capacity-04")

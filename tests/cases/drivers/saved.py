@@ -23,7 +23,7 @@ from inference.llama.model import LlamaBackend
 from inference.prompt_cache import rows
 from inference.prompt_cache.place import ASIDE, DATABASE
 from inference.prompt_cache.store import Put, Store
-from tests.cases.case import Case
+from tests.cases.case import HANG_S, Case
 from tests.cases.drivers.registry import driver
 from tests.cases.logs import Logs
 from tests.support.feeding import assert_close, feed
@@ -32,7 +32,6 @@ from tests.support.saving_engine import SavingEngine
 from tests.support.tiny_gguf import write_tiny
 
 ROOT = Path(__file__).resolve().parents[3]
-HANG_S = 100.0
 States = dict[bytes, tuple[int, ...]]
 
 

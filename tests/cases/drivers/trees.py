@@ -19,12 +19,11 @@ import context.syntax
 from context.syntax import InputEdit, NoTree, SyntaxTree, parse
 from context.text import Edit, Text
 from tests.cases import checks, generic
-from tests.cases.case import Case
+from tests.cases.case import HANG_S, Case
 from tests.cases.drivers.registry import driver
 from tests.cases.scene import Scene
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
-HANG_S = 100.0
 OTHER = "file:///w/app/other.py"
 MB = 1 << 20
 
@@ -34,7 +33,7 @@ async def tree_in(scene: Scene, uri: str) -> SyntaxTree | str:
     document = scene.app.store.find(uri)
     assert document is not None, f"{uri} is not open"
     trees, snapshot = scene.app.completer.trees, document.snapshot
-    for _ in range(int(HANG_S / 0.01)):
+    while True:
         tree = trees.of(snapshot)
         if tree is not None and tree.is_exact:
             return tree
@@ -42,7 +41,6 @@ async def tree_in(scene: Scene, uri: str) -> SyntaxTree | str:
         if why and why != "not parsed yet":
             return why
         await asyncio.sleep(0.01)
-    raise AssertionError("there is no tree, and no reason")
 
 
 def fresh(text: Text) -> SyntaxTree:

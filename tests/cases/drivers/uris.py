@@ -19,6 +19,7 @@ from tests.cases.drivers.registry import driver
 from tests.cases.editor import accepted
 from tests.cases.scene import Scene, items_of
 from tests.cases.scripted import Model
+from tests.cases.workspaces import kept_in
 from tests.support.client import Json
 
 _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/*[^\s:/]")
@@ -75,7 +76,7 @@ async def no_file(case: Case) -> str:
                 await scene.idle()
             check_quiet(disk, uri, uri.partition(":")[2])
             sent = json.dumps(scene.client.messages)
-            kept = b"".join(path.read_bytes() for path in Path(folder).rglob("*") if path.is_file())
+            kept = b"".join(kept_in(Path(folder)).values())
             prompts = "".join(prompt.before + prompt.after for prompt in scene.prompts)
             assert "file:" not in sent + prompts + scene.logs.text and b"file:" not in kept, "it became a file"
             assert os.path.abspath(uri.partition(":")[2]) not in sent + prompts + scene.logs.text, "it became a path"
