@@ -92,6 +92,11 @@ class Backend(Protocol):
     @property
     def n_seq_max(self) -> int: ...
     @property
+    def can_roll_back(self) -> bool:
+        """Whether the last positions of any sequence can be dropped at any time: else nothing is drafted."""
+        ...
+
+    @property
     def can_abort(self) -> bool:
         """Whether a running decode ends soon after the abort check says so."""
         ...

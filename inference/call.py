@@ -13,6 +13,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from inference.drafts.chunks import DIGEST, MAX_CHUNKS, MAX_TOKENS
 from inference.plain import PlainError, flag, integer, number, table, text
 from inference.types import GenerationRequest, Priority, SamplingParams
 from inference.wire import WireError
@@ -23,9 +24,21 @@ MAX_CANDIDATES = 8
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _MOST_TOKENS = 1 << 24  # of max_tokens: more than any context
 _DAY_MS = 86_400_000.0
+_TO_DRAFT = ("previous", "chunks")
 _PRIORITIES = {priority.name.lower(): priority for priority in Priority}
 _OWN = frozenset(
-    {"name", "heal", "priority", "deadline_ms", "adopt_ms", "repeat_penalty", "repeat_last_n", "first_line", "private"}
+    {
+        "name",
+        "heal",
+        "priority",
+        "deadline_ms",
+        "adopt_ms",
+        "repeat_penalty",
+        "repeat_last_n",
+        "first_line",
+        "private",
+        *_TO_DRAFT,
+    }
 )
 # Fields of OpenAI that would change the answer, with the values that change nothing.
 _UNSUPPORTED: dict[str, tuple[object, ...]] = {
@@ -66,11 +79,13 @@ class Call:
     n_candidates: int = 1
     first_line: bool = False
     is_private: bool = False
+    previous: tuple[int, ...] = ()
+    chunks: tuple[str, ...] = ()
 
     def request(self, request_id: int, tokens: tuple[int, ...]) -> GenerationRequest:
         return GenerationRequest(
             request_id, tokens, self.heal, self.n_max, self.sampling, self.priority, self.n_candidates, self.first_line,
-            self.is_private,
+            self.is_private, self.previous, self.chunks,
         )  # fmt: skip
 
 
@@ -86,7 +101,8 @@ def call_for(
     return Call(
         request.tokens, request.heal, request.n_max, request.sampling, request.priority, is_stream=True, name=name,
         model=model, deadline_ms=deadline_ms, adopt_ms=adopt_ms, n_candidates=request.n_candidates,
-        first_line=request.first_line, is_private=request.is_private,
+        first_line=request.first_line, is_private=request.is_private, previous=request.previous,
+        chunks=request.chunks,
     )  # fmt: skip
 
 
@@ -110,6 +126,10 @@ def encode_call(call: Call) -> dict[str, Any]:
         own["first_line"] = True
     if call.is_private:
         own["private"] = True
+    if call.previous:
+        own["previous"] = call.previous
+    if call.chunks:
+        own["chunks"] = call.chunks
     body: dict[str, Any] = {
         "prompt": call.prompt,
         "max_tokens": call.n_max,
@@ -166,6 +186,8 @@ def _call(value: object) -> Call:
         n_candidates=_within(integer(_or(body.get("n"), 1), "n"), 1, MAX_CANDIDATES, "n"),
         first_line=flag(_or(own.get("first_line"), False), "midfill.first_line"),
         is_private=flag(_or(own.get("private"), False), "midfill.private"),
+        previous=_previous(_or(own.get("previous"), [])),
+        chunks=_chunks(_or(own.get("chunks"), [])),
     )
 
 
@@ -189,6 +211,21 @@ def token_ids(value: object, place: str) -> tuple[int, ...]:
         raise PlainError(f"{place} is not a list of token ids")
     if value and (min(value) < 0 or max(value) >= 1 << 31):
         raise PlainError(f"{place} has a token id that no vocabulary has")
+    return tuple(value)
+
+
+def _previous(value: object) -> tuple[int, ...]:
+    tokens = token_ids(value, "midfill.previous")
+    if len(tokens) > MAX_TOKENS:
+        raise PlainError(f"midfill.previous has more than {MAX_TOKENS:,} tokens")
+    return tokens
+
+
+def _chunks(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(digest, str) and DIGEST.fullmatch(digest) for digest in value):
+        raise PlainError("midfill.chunks is not a list of digests of 32 hexadecimal digits")
+    if len(value) > MAX_CHUNKS:
+        raise PlainError(f"midfill.chunks has more than {MAX_CHUNKS} digests")
     return tuple(value)
 
 

@@ -79,6 +79,6 @@ class Cells:
         sequence.logits, sequence.is_private = logits, is_private
         return True
 
-    def keep_logits(self, sequence: Sequence, logits: NDArray[np.float32]) -> None:
-        """Keep the logits behind the sequence's last position."""
-        sequence.keep_logits(len(sequence.tokens) - 1, logits)
+    def keep_logits(self, sequence: Sequence, logits: NDArray[np.float32], position: int = -1) -> None:
+        """Keep the logits behind a position of the sequence; -1: its last one."""
+        sequence.keep_logits(len(sequence.tokens) - 1 if position < 0 else position, logits)

@@ -50,8 +50,8 @@ class EngineConfig:
     )
     kv_type: str = setting(
         "f16",
-        "How the cache stores keys and values: q8_0 takes half the memory of f16, q4_0 a quarter and some quality. Those two "
-        "need flash attention.",
+        "How the cache stores keys and values: q8_0 takes half the memory of f16, q4_0 a quarter, but with it half as many "
+        "completions of a small model are right. Those two need flash attention.",
     )
     flash_attention: str = setting(
         "auto", "Attention without its scores written out: auto, where llama.cpp can; on; off, which costs memory."
@@ -60,6 +60,16 @@ class EngineConfig:
     step_ms: float = setting(0.0, "Cost of one generated token in ms; 0 = measured at first start, kept on disk.")
     chunk_ms: float = setting(250.0, "Aimed length of a prefill chunk in ms; a keystroke can end one early.")
     background_rows: int = setting(32, "Most rows of a background chunk.")
+    drafts: str = setting(
+        "auto",
+        "Drafted tokens are checked several in one step: auto, where that is faster, from what you repeat and what was "
+        "suggested before; off. What is suggested is the same.",
+    )
+    draft_model: str = setting(
+        "auto",
+        "A small model of the same vocabulary that drafts for the large one: auto (one on disk, where the large one is on a "
+        "GPU), none, or an id, name or path as for `model`.",
+    )
     shared_engine: bool = setting(
         True, "One engine process for all windows and editors of yours; false = this server loads the model itself."
     )

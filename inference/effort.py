@@ -19,6 +19,8 @@ class Effort:
         self.n_healing = 0
         self.n_generated = 0
         self.n_rows = 0
+        self.n_drafted = 0
+        self.n_accepted = 0
         self._n_steps = 0
         self._prefill_ms = 0.0
         self._decode_ms = 0.0
@@ -44,6 +46,11 @@ class Effort:
         self.n_evaluated += n_of_prompt
         self.n_rows += n
 
+    def drafted(self, n: int) -> None:
+        """The step had so many rows more, of tokens that were drafted."""
+        self.n_rows += n
+        self.n_drafted += n
+
     def said(self, now: float) -> None:
         """Something beyond the cursor."""
         if self._first_byte_ms is None:
@@ -59,6 +66,8 @@ class Effort:
             n_generated=self.n_generated,
             n_steps=self._n_steps,
             n_rows=self.n_rows,
+            n_drafted=self.n_drafted,
+            n_accepted=self.n_accepted,
             queue_ms=max(0.0, total - self._prefill_ms - self._decode_ms),
             prefill_ms=self._prefill_ms,
             decode_ms=self._decode_ms,

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.admission import Admission
-from inference.backend import Backend, Outcome, Row
+from inference.backend import Backend, Vocab
 from inference.candidates import Candidates
 from inference.costs import CostTable
+from inference.decoding import Decoding
+from inference.drafts.drafting import Drafting
 from inference.engine_stats import stats_of
 from inference.healing import HealingIndex
 from inference.inbox import Inbox
@@ -25,11 +27,13 @@ from inference.kv_cache import KvCache
 from inference.prompt_cache.archive import Archive
 from inference.prompt_cache.keeper import Keeper
 from inference.run import Run, Sink
-from inference.scheduler import PATIENCE_MS, Scheduler
+from inference.scheduler import Scheduler
 from inference.tally import Tally
-from inference.types import ClaimKind, Costs, Counters, EngineStats, FinishReason, GenerationRequest, Priority
+from inference.types import Costs, Counters, EngineStats, FinishReason, GenerationRequest, Priority
 
 logger = logging.getLogger(__name__)
+
+MakeDrafting = Callable[[Vocab, CostTable, HealingIndex], Drafting]
 
 _LAST_S = 2.0  # for saving prompts at the end
 
@@ -39,6 +43,7 @@ class Engine:
 
     table: what steps of this machine cost; None: what `costs` say. n_stowed, stow_bytes: sequences kept in RAM. on_end: is told
     the table when `run_forever` ends. archive: prompts on disk, started; one is saved every save_every_s while somebody types.
+    make_drafting: of tokens to be checked several at a time; None: nothing is drafted, as with models that can't roll back.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class Engine:
         stow_bytes: int = 0,
         archive: Archive | None = None,
         save_every_s: float = 20.0,
+        make_drafting: MakeDrafting | None = None,
         clock: Callable[[], float] = time.monotonic,
         on_end: Callable[[CostTable], None] = lambda table: None,
     ) -> None:
@@ -84,6 +90,14 @@ class Engine:
             self._keeper = Keeper(archive, self.kv, backend, clock=clock, save_every_s=save_every_s, on_lost=self._fail)
             archive.listen(self._inbox.wake)
         self._admission = Admission(self.kv, self._tally, clock, None if self._keeper is None else self._keeper.restorer)
+        self.drafting: Drafting | None = None
+        if backend.can_roll_back and make_drafting is not None:
+            self.drafting = make_drafting(self._vocab, self.table, self._healing)
+            self.drafting.listen(lambda: not self._inbox.is_empty)
+        self._decoding = Decoding(
+            backend, self.kv, self.table, self._tally, self._inbox, self._admission, clock,
+            n_ctx=self.n_ctx, drafting=self.drafting, choose=self._choose, on_loss=self._fail,
+        )  # fmt: skip
         backend.set_abort(self._inbox.is_aborted)
 
     # -- for other threads
@@ -113,7 +127,9 @@ class Engine:
 
     def stats(self) -> EngineStats:
         """What is held and was done; cheap."""
-        return stats_of(list(self._runs), self._inbox.priorities(), self.kv, self._backend.n_ctx, self._tally, self._keeper)
+        return stats_of(
+            list(self._runs), self._inbox.priorities(), self.kv, self._backend.n_ctx, self._tally, self._keeper, self.drafting
+        )
 
     def close(self) -> None:
         """No more steps; everything unfinished is answered CANCELLED by the owner thread."""
@@ -148,6 +164,8 @@ class Engine:
         if self._keeper is not None:
             self._backend.set_abort(lambda: False)
             self._keeper.saver.finish(0.0 if self._failed else _LAST_S)
+        if self.drafting is not None:
+            self.drafting.close()
         self._backend.close()
         self._on_end(self.table)
 
@@ -164,7 +182,7 @@ class Engine:
         for run in ready:
             run.n_waited += 1
         if plan:
-            self._decode([(ready[i], n) for i, n in plan], started)
+            self._decoding.decode([(ready[i], n) for i, n in plan], started, lambda: self._runs)
             self._drop_finished()
         settled = False
         if not any(run.priority.is_foreground and not run.has_byte for run in self._runs) and self._inbox.is_empty:
@@ -216,68 +234,11 @@ class Engine:
             if each.finish is None and len(each.path) >= self.n_ctx:
                 each.end(FinishReason.CONTEXT, now)
 
-    def _decode(self, batch: list[tuple[Run, int]], started: float) -> None:
-        rows: list[Row] = []
-        for run, n in batch:
-            assert run.sequence is not None
-            if self.kv.truncate(run.sequence, run.pos) < run.pos:
-                run.place(run.sequence, 0)  # this model can't drop a part: everything is evaluated anew
-                self._tally.claimed(ClaimKind.CUT)
-            end, last = run.pos + n, len(run.path) - 1
-            rows += [Row(run.sequence.seq, p, run.path[p], wants_logits=p == last) for p in range(run.pos, end)]
-        # one row is the least that can be done; it is not ended for a keystroke
-        yields = len(rows) > 1
-        self._inbox.begin_step([(run, run.pos + n) for run, n in batch], self.table.cost(len(rows)), PATIENCE_MS, yields)
-        began = self._clock()
-        outcome = self._backend.decode(rows)
-        self._inbox.end_step()
-        if outcome in (Outcome.OK, Outcome.ABORTED):
-            self._tally.decoded(batch)
-        if outcome is Outcome.OK:
-            self.table.observe(len(rows), (self._clock() - began) * 1000)
-            self._accept(batch, started)
-        elif outcome is Outcome.ABORTED:
-            self._tally.n_aborted_steps += 1
-            for run, n in batch:
-                run.was_ended(n)
-        elif outcome is Outcome.NO_ROOM:
-            self._admission.make_room(len(rows), self._runs)
-        elif outcome is Outcome.REFUSED:
-            self._isolate(batch, started)
-        else:
-            self._fail()
-
     def _fail(self, why: str = "the model's context failed; restart midfill") -> None:
         """Everything unfinished, and every later request, is answered with the error."""
         self._failed = why
         self._end_all(FinishReason.ERROR, why)
         self.kv.forget_all()
-
-    def _accept(self, batch: list[tuple[Run, int]], started: float) -> None:
-        row = -1
-        for run, n in batch:
-            assert run.sequence is not None
-            row += n
-            self.kv.stored(run.sequence, run.path[run.pos : run.pos + n])
-            now = self._clock()
-            run.rode(n, (now - started) * 1000, self._tally.counters.n_steps)
-            if run.pos == len(run.path):
-                logits = self._backend.logits(row)
-                self.kv.keep_logits(run.sequence, logits)
-                self._choose(run, logits, now)
-
-    def _isolate(self, batch: list[tuple[Run, int]], started: float) -> None:
-        """A refused batch is tried run by run, so that the bad one fails alone."""
-        if len(batch) > 1:
-            for single in batch:
-                # one before it may have ended others, or taken their sequence: no room, or a lost context
-                if single[0].finish is None and single[0].sequence is not None:
-                    self._decode([single], started)
-            return
-        run, _ = batch[0]
-        assert run.sequence is not None
-        run.end(FinishReason.ERROR, self._clock(), "the model refused the prompt; please report this with the log")
-        self.kv.truncate(run.sequence, 0)
 
     def _drop_finished(self) -> None:
         finished = [run for run in self._runs if run.finish is not None]

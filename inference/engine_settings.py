@@ -13,7 +13,7 @@ from inference.config import EngineConfig
 NAMES = (
     "n_ctx", "n_sequences", "n_stowed", "stow_bytes", "prompt_cache", "prompt_cache_bytes", "save_every_s", "n_threads",
     "n_gpu_layers", "gpu_devices", "kv_type", "flash_attention", "prefill_ms_per_token", "step_ms", "chunk_ms",
-    "background_rows", "linger_s", "unload_s",
+    "background_rows", "drafts", "draft_model", "linger_s", "unload_s",
 )  # fmt: skip
 
 

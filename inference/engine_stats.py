@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from inference.drafts.drafting import Drafting
 from inference.kv_cache import KvCache
 from inference.prompt_cache.archive import Figures
 from inference.prompt_cache.keeper import Keeper
@@ -13,7 +14,13 @@ from inference.types import EngineStats, Priority
 
 
 def stats_of(
-    runs: Sequence[Run], arrived: Sequence[Priority], kv: KvCache, n_cells: int, tally: Tally, keeper: Keeper | None
+    runs: Sequence[Run],
+    arrived: Sequence[Priority],
+    kv: KvCache,
+    n_cells: int,
+    tally: Tally,
+    keeper: Keeper | None,
+    drafting: Drafting | None,
 ) -> EngineStats:
     """arrived: priorities of requests that the engine has not taken yet."""
     sequences, stowed = kv.sequences, kv.stowage.all
@@ -48,4 +55,8 @@ def stats_of(
         disk_misses=() if keeper is None else keeper.restorer.misses,
         n_discarded=saved.n_discarded,
         why_not_saving=saved.why_off,
+        drafts=() if drafting is None else drafting.figures,
+        n_chunks=0 if drafting is None else len(drafting.chunks),
+        chunk_bytes=0 if drafting is None else drafting.chunks.n_bytes,
+        why_no_draft_model="" if drafting is None else drafting.why_not_computed,
     )

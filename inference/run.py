@@ -93,9 +93,15 @@ class Run:
         self.n_waited = 0
         self.row_limit = 0 if n < self.row_limit else 2 * self.row_limit
 
-    def was_ended(self, n: int) -> None:
-        """A step with n of its rows was ended for somebody else: the next one is shorter."""
+    def stands(self) -> None:
+        """The next token of the path was drafted, and is resident already."""
+        self.pos += 1
+        self.effort.n_accepted += 1
+
+    def was_ended(self, n: int, n_drafted: int = 0) -> None:
+        """A step with n of its rows, and so many drafted, was ended for somebody else: the next one is shorter."""
         self.effort.n_rows += n
+        self.effort.drafted(n_drafted)
         self.row_limit = max(1, n // 2)
 
     def role(self, position: int) -> str:

@@ -75,9 +75,7 @@ class Scheduler:
     takes no more than 20 ms.
     """
 
-    def __init__(
-        self, table: CostTable, *, n_batch: int, chunk_ms: float, background_rows: int, can_abort: bool
-    ) -> None:
+    def __init__(self, table: CostTable, *, n_batch: int, chunk_ms: float, background_rows: int, can_abort: bool) -> None:
         self._table = table
         self._n_batch = n_batch
         self._chunk_ms = chunk_ms

@@ -26,8 +26,8 @@ class Tally:
     def claimed(self, kind: ClaimKind) -> None:
         self._claims[kind] += 1
 
-    def decoded(self, batch: Iterable[tuple[Run, int]]) -> None:
-        """These rows went through the model: of each run, from its position."""
+    def decoded(self, batch: Iterable[tuple[Run, int]], n_drafted: int = 0) -> None:
+        """These rows went through the model: of each run, from its position; and so many of drafted tokens."""
         add = dict.fromkeys(("prompt", "healing", "generated", "background"), 0)
         for run, n in batch:
             for position in range(run.pos, run.pos + n):
@@ -40,4 +40,5 @@ class Tally:
             healing=old.healing + add["healing"],
             generated=old.generated + add["generated"],
             background=old.background + add["background"],
+            drafted=old.drafted + n_drafted,
         )

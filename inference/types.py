@@ -64,6 +64,8 @@ class GenerationRequest:
     n_candidates: int = 1
     first_line: bool = False
     is_private: bool = False
+    previous: tuple[int, ...] = ()
+    chunks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,8 @@ class GenerationStats:
     under the byte constraint, n_generated tokens that reach beyond the cursor (the last healing token may be both).
     n_steps: model steps the request rode in. n_rows: token positions put through the model for it, those of steps that were
     ended and of what was lost again included; the sum over all requests is that of `Counters`. Of several candidates the tokens
-    and rows add up; a step that several rode in counts once. Times in ms, disjoint: queue
+    and rows add up; a step that several rode in counts once. n_drafted: rows among them of tokens that were drafted,
+    n_accepted of them stood. Times in ms, disjoint: queue
     (waiting, or admitted but in no step), prefill, decode. first_byte_ms: submission to the first byte beyond the cursor.
     """
 
@@ -85,6 +88,8 @@ class GenerationStats:
     n_generated: int = 0
     n_steps: int = 0
     n_rows: int = 0
+    n_drafted: int = 0
+    n_accepted: int = 0
     queue_ms: float = 0.0
     prefill_ms: float = 0.0
     decode_ms: float = 0.0
@@ -119,13 +124,28 @@ class TokenEvent:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Token positions put through the model since the engine started, by role; aborted chunks count in full."""
+    """Token positions put through the model since the engine started, by role; aborted chunks count in full. drafted: of tokens
+    that were drafted, whether they stood or not."""
 
     prompt: int = 0
     healing: int = 0
     generated: int = 0
     background: int = 0
     n_steps: int = 0
+    drafted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFigures:
+    """What a source of drafts has done so far. n_steps: that had a draft of it. saved_ms: by the cost table, what its drafts
+    cost taken off; negative: they lost so much. is_off: it would not pay at present, and is tried again now and then."""
+
+    source: str
+    n_drafted: int = 0
+    n_accepted: int = 0
+    n_steps: int = 0
+    saved_ms: float = 0.0
+    is_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +186,10 @@ class EngineStats:
     disk_misses: tuple[tuple[str, int], ...] = ()
     n_discarded: int = 0
     why_not_saving: str = ""
+    drafts: tuple[DraftFigures, ...] = ()
+    n_chunks: int = 0
+    chunk_bytes: int = 0
+    why_no_draft_model: str = ""
 
 
 class ClaimKind(StrEnum):

@@ -71,12 +71,14 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One event of a stream. name: the request's. counters, costs: the engine's, with the last event."""
+    """One event of a stream. name: the request's. counters, costs: the engine's, with the last event. unknown_chunks: digests
+    that the request named and the engine didn't know, with the last event."""
 
     name: str
     event: TokenEvent
     counters: Counters | None = None
     costs: Costs | None = None
+    unknown_chunks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class _Own:
     counters: Counters | None = None
     costs: Costs | None = None
     ranking: tuple[Ranked, ...] = ()
+    unknown_chunks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +202,7 @@ def encode_completion(
     *,
     choices: Sequence[Choice] = (),
     with_usage: bool = False,
+    unknown_chunks: tuple[str, ...] = (),
 ) -> bytes:
     """One event's data, or with usage and the whole text in it the answer to a request that wants no stream. choices: what
     stands in it instead of the event's own text and finish."""
@@ -212,7 +216,7 @@ def encode_completion(
             {"index": c.index, "text": c.text, "logprobs": None, "finish_reason": c.finish and _FINISH.get(c.finish, c.finish)}
             for c in choices
         ],
-        "midfill": _Own(event.stats, event.finish, event.error, counters, costs, event.ranking),
+        "midfill": _Own(event.stats, event.finish, event.error, counters, costs, event.ranking, unknown_chunks),
     }
     if event.finish is FinishReason.ERROR:
         body["error"] = error_object(event.error, "server_error", "engine_error")
@@ -243,4 +247,4 @@ def decode_completion(data: bytes, request_id: int) -> Chunk:
     except PlainError as error:
         raise WireError(f"{error}.") from None
     event = TokenEvent(request_id, said, own.stats, own.finish, own.error, candidate, own.ranking)
-    return Chunk(name, event, own.counters, own.costs)
+    return Chunk(name, event, own.counters, own.costs, own.unknown_chunks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from inference.backend import Vocab
@@ -42,6 +42,10 @@ class EngineClient(Protocol):
     def submit(self, request: GenerationRequest) -> Stream: ...
     async def n_reusable(self, tokens: Sequence[int]) -> int:
         """Length of the longest prefix of `tokens` resident now; may be off by what the running step changes."""
+        ...
+
+    def offer(self, chunks: Mapping[str, tuple[int, ...]]) -> None:
+        """Texts to draft from, as tokens by their digests, that coming requests name. The engine is sent each once."""
         ...
 
     def costs(self) -> Costs: ...

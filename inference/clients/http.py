@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -79,6 +79,7 @@ class HttpClient:
             try:
                 if self._is_closed or link.hello.vocab_digest != self._link.hello.vocab_digest:
                     raise EngineError("The engine has a model with another vocabulary now; restart the language server.")
+                link.offered = self._link.offered  # another engine names what it lacks
                 link.begin()
             except EngineError:
                 await link.aclose()
@@ -130,6 +131,9 @@ class HttpClient:
     def submit(self, request: GenerationRequest) -> HttpStream:
         """Never raises: without an engine the stream has one event, finish ERROR."""
         return HttpStream(self._link, request)
+
+    def offer(self, chunks: Mapping[str, tuple[int, ...]]) -> None:
+        self._link.offer(chunks)
 
     async def n_reusable(self, tokens: Sequence[int]) -> int:
         """0 without an engine."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any
 
 from inference import sse
 from inference.call import call_for, encode_call
 from inference.clients.http_session import Gone, Refusal, Session
+from inference.clients.material import Offered, Tokens
 from inference.endpoint import Endpoint
 from inference.types import Costs, Counters, EngineError, FinishReason, GenerationRequest, GenerationStats, TokenEvent
 from inference.wire import EngineState, Hello, News, WireError, decode, decode_completion, decode_hello, to_json
@@ -32,6 +33,7 @@ class HttpStream:
 
     def __init__(self, link: Link, request: GenerationRequest) -> None:
         self._link = link
+        self._asked_at = asyncio.get_running_loop().time()
         self._id = request.request_id
         self._name = f"{link.prefix}-{request.request_id}"
         self._stats = GenerationStats()
@@ -88,6 +90,8 @@ class HttpStream:
             self._link.counters = chunk.counters
         if chunk.costs is not None:
             self._link.costs = chunk.costs
+        if chunk.unknown_chunks:
+            self._link.offer_again(chunk.unknown_chunks, self._asked_at)
         if chunk.event.finish is not None:
             self._end(chunk.event)
         elif not self._ended.is_set():
@@ -122,6 +126,7 @@ class Link:
         self.prefix = secrets.token_hex(8)  # names of requests are the same for all clients of an engine
         self.session = Session(endpoint)
         self.streams: set[HttpStream] = set()
+        self.offered = Offered()
         self.counters = Counters()
         self.costs: Costs | None = None
         self.news = News(EngineState.LOADING)
@@ -165,6 +170,25 @@ class Link:
         if self.why_lost:
             raise Gone(self.why_lost)
         self._is_open = True
+
+    def offer(self, chunks: Mapping[str, Tokens]) -> None:
+        """Send what was not sent yet. Nothing waits for it."""
+        self._send(self.offered.offer(chunks, asyncio.get_running_loop().time()))
+
+    def offer_again(self, unknown: Iterable[str], asked_at: float) -> None:
+        """What a request that was asked at that time named, and the engine did not know."""
+        self._send(self.offered.again(unknown, asked_at, asyncio.get_running_loop().time()))
+
+    def _send(self, chunks: Mapping[str, Tokens]) -> None:
+        if chunks and not self.why_lost:
+            self.spawn(self._put(chunks))
+
+    async def _put(self, chunks: Mapping[str, Tokens]) -> None:
+        for digest, tokens in chunks.items():
+            try:
+                await self.session.ask("PUT", f"/midfill/chunks/{digest}", to_json({"tokens": tokens}))
+            except EngineError:
+                self.offered.missed(digest)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

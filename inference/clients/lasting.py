@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -118,6 +118,9 @@ class LastingClient:
 
     async def n_reusable(self, tokens: Sequence[int]) -> int:
         return await self._http.n_reusable(tokens)
+
+    def offer(self, chunks: Mapping[str, tuple[int, ...]]) -> None:
+        self._http.offer(chunks)
 
     def submit(self, request: GenerationRequest) -> Stream:
         if self._is_usable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from inference.backend import Vocab
 from inference.engine import Engine
@@ -63,6 +63,11 @@ class LocalClient:
 
     async def n_reusable(self, tokens: Sequence[int]) -> int:
         return self._engine.n_reusable(tuple(tokens))
+
+    def offer(self, chunks: Mapping[str, tuple[int, ...]]) -> None:
+        if (drafting := self._engine.drafting) is not None:
+            for digest in drafting.chunks.unknown(chunks):
+                drafting.chunks.put(digest, chunks[digest])
 
     def costs(self) -> Costs:
         return self._engine.costs

@@ -83,6 +83,8 @@ class LlamaBackend:
         self._n_rows = 0
         self.buffers: tuple[Buffer, ...] = settled(native_log.buffers())
         self.can_truncate, self.can_stow = self._try_parts()
+        # behind a sliding window's end what was in front of it may be gone
+        self.can_roll_back = self.can_truncate and not 0 < self.n_swa < self._n_ctx_seq
         self.on_cpu = not n_gpu_layers
         # what runs on a device is not interrupted
         self.can_abort = self.can_truncate and self.on_cpu

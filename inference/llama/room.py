@@ -38,13 +38,19 @@ class Room:
             raise NoRoom(refusal(self.plan))
 
 
-def plan_room(config: EngineConfig, path: Path, name: str = "", *, may_shrink_more: bool = True) -> Room:
-    """name: what the model is called in sentences. may_shrink_more: see `make_plan`. EngineError: the file can't be read."""
+def plan_room(
+    config: EngineConfig, path: Path, name: str = "", *, draft: Path | None = None, may_shrink_more: bool = True
+) -> Room:
+    """name: what the model is called in sentences. draft: of a model to be loaded beside it. may_shrink_more: see `make_plan`.
+    EngineError: a file can't be read."""
     sizes = read_sizes(path)
     usable, contradiction = usable_cache(config, sizes)
     offload = look_at_offload(config)
     free = look_free(devices=tuple(_free(device) for device in offload.devices))
-    plan = make_plan(sizes, usable, free, look_at_build().cpu_features, name=name, may_shrink_more=may_shrink_more)
+    plan = make_plan(
+        sizes, usable, free, look_at_build().cpu_features, name=name, draft=None if draft is None else read_sizes(draft),
+        may_shrink_more=may_shrink_more,
+    )  # fmt: skip
     told = (offload.notice, contradiction, notice(plan, usable))
     return Room(sizes, usable, plan, tuple(sentence for sentence in told if sentence), offload.notice)
 

@@ -184,8 +184,7 @@ def verify(model: Model, directory: Path, on_progress: OnProgress = unheard) -> 
     if found != wanted:
         what = "the published file" if model.sha256 else "the file that was pulled"
         raise EngineError(
-            f"{path} is not {what}: its SHA-256 is {found}, not {wanted}; "
-            f"run `midfill models pull {model.id}` to replace it."
+            f"{path} is not {what}: its SHA-256 is {found}, not {wanted}; run `midfill models pull {model.id}` to replace it."
         )
     return path
 

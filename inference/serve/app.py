@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from inference.drafts.chunks import Chunks
 from inference.serve.completions import Completions
 from inference.serve.door import Doorkeeper
 from inference.serve.guard import make_guard
 from inference.serve.host import EngineHost
 from inference.serve.leases import Leases
 from inference.serve.limits import Limits
+from inference.serve.material import Material
 from inference.serve.pages import Pages
 from inference.serve.running import Running
 
@@ -39,11 +41,14 @@ def make_application(
     on_stop: Callable[[], None],
     key: str | None = None,
     limits: Limits | None = None,
+    chunks: Chunks | None = None,
 ) -> web.Application:
     """To be listened on with `listen.on_socket` (key None) or `listen.on_tcp`. One application, one place to listen.
 
     on_drained: called on the loop, once, when nothing runs any more after `/midfill/drain`. on_stop: at `/midfill/stop`.
+    chunks: texts to draft from, which the host's engine knows; None: nobody would use any, and none are kept.
     """
+    chunks = Chunks(0) if chunks is None else chunks  # an empty one is falsy
     limits = limits or Limits()
     running = Running(host, limits)
     leases = Leases(host, running, limits)
@@ -75,7 +80,7 @@ def make_application(
         "/midfill/lease": leases.handle,
     }
     post = {
-        "/v1/completions": Completions(host, running, limits).handle,
+        "/v1/completions": Completions(host, running, limits, chunks).handle,
         "/midfill/reusable": pages.reusable,
         "/midfill/cancel": pages.cancel,
         "/midfill/drain": pages.drain,
@@ -83,4 +88,5 @@ def make_application(
     }
     app.add_routes([web.get(path, handler, allow_head=False) for path, handler in get.items()])
     app.add_routes([web.post(path, handler) for path, handler in post.items()])
+    app.add_routes([web.put("/midfill/chunks/{digest}", Material(chunks, host, limits).put)])
     return app

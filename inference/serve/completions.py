@@ -14,6 +14,7 @@ from aiohttp import web
 from inference import sse
 from inference.backend import Vocab
 from inference.call import Call, decode_call
+from inference.drafts.chunks import Chunks
 from inference.serve.body import read_body
 from inference.serve.door import peer_of
 from inference.serve.errors import Refused
@@ -38,7 +39,8 @@ def require_vocab(host: EngineHost) -> Vocab:
 
 
 class Completions:
-    def __init__(self, host: EngineHost, running: Running, limits: Limits) -> None:
+    def __init__(self, host: EngineHost, running: Running, limits: Limits, chunks: Chunks) -> None:
+        self._chunks = chunks
         self._host = host
         self._running = running
         self._limits = limits
@@ -55,6 +57,10 @@ class Completions:
             return await (self._stream if call.is_stream else self._whole)(request, call, feed, envelope)
         finally:
             feed.leave(call.adopt_ms)
+
+    def _unknown(self, call: Call) -> tuple[str, ...]:
+        """Digests that it named and nobody has sent. Asked at the end: what was on its way then has arrived."""
+        return self._chunks.unknown(call.chunks) if call.chunks else ()
 
     def _check_model(self, name: str) -> None:
         """A request that was meant for another model would get nonsense, with token ids even silently."""
@@ -101,7 +107,9 @@ class Completions:
         choices = [Choice(rank, texts[r.candidate], r.finish) for rank, r in enumerate(best_first)]
         ranking = tuple(replace(r, candidate=rank) for rank, r in enumerate(best_first))  # by the choices' numbers
         event, host = replace(event, text=texts[0], ranking=ranking), self._host
-        body = encode_completion(envelope, event, host.counters(), host.costs(), choices=choices, with_usage=True)
+        body = encode_completion(
+            envelope, event, host.counters(), host.costs(), choices=choices, with_usage=True, unknown_chunks=self._unknown(call)
+        )
         return web.Response(body=body, content_type="application/json")
 
     async def _stream(self, request: web.Request, call: Call, feed: Feed, envelope: Envelope) -> web.StreamResponse:
@@ -120,7 +128,8 @@ class Completions:
             if other.candidate != event.candidate:
                 choice = Choice(other.candidate, "", other.finish)
                 data += sse.frame(encode_completion(envelope, TokenEvent(0, "", event.stats), choices=[choice]))
-        data += sse.frame(encode_completion(envelope, event, self._host.counters(), self._host.costs()))
+        unknown = self._unknown(call)
+        data += sse.frame(encode_completion(envelope, event, self._host.counters(), self._host.costs(), unknown_chunks=unknown))
         if call.with_usage:
             data += sse.frame(encode_usage(envelope, event.stats))
         return await stream.end(data + sse.frame(sse.DONE))

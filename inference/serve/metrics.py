@@ -28,6 +28,15 @@ _TOKENS_PER_SECOND = (1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 60.0, 80.0, 1
 _BY_PRIORITY = {"waiting": "Requests without a sequence.", "running": "Requests with a sequence."}
 
 
+DRAFTS = {
+    "n_drafted": "Tokens drafted and checked, by source.",
+    "n_accepted": "Drafted tokens that stood, by source.",
+    "n_steps": "Steps that had a draft, by source.",
+    "saved_ms": "Time saved by drafts according to the cost table, by source; negative: lost.",
+    "is_off": "1 for a source that would not pay at present, and is tried now and then.",
+}
+
+
 class Histogram:
     """Counts of values up to each bound."""
 
@@ -80,7 +89,7 @@ class Metrics:
         page = _Page()
         counters = host.counters()
         roles = {"prompt": counters.prompt, "healing": counters.healing, "generated": counters.generated}
-        roles["background"] = counters.background
+        roles |= {"background": counters.background, "drafted": counters.drafted}
         page.add("midfill_tokens_total", "counter", "Token positions put through the model.", _labelled("role", roles))
         page.add("midfill_steps_total", "counter", "Steps of the model.", {"": counters.n_steps})
         page.add("midfill_requests_total", "counter", "Requests that have ended.", {
@@ -143,8 +152,16 @@ def _add_stats(page: _Page, stats: EngineStats) -> None:
         elif field.name in _BY_PRIORITY:
             by_name = {priority.name.lower(): n for priority, n in zip(Priority, value, strict=True)}
             page.add(name, "gauge", _BY_PRIORITY[field.name], _labelled("priority", by_name))
+        elif field.name == "drafts":
+            _add_drafts(page, stats)
         elif isinstance(value, tuple):
             page.add(name, "gauge", f"The engine's {field.name}.", _labelled("kind", dict(value)))
+
+
+def _add_drafts(page: _Page, stats: EngineStats) -> None:
+    for name, doc in DRAFTS.items():
+        values = {f'source="{each.source}"': float(getattr(each, name)) for each in stats.drafts}
+        page.add(f"midfill_draft_{name.removeprefix('n_')}", "gauge", doc, values)
 
 
 def _add_memory(page: _Page, memory: MemoryReport) -> None:

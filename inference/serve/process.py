@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from inference import engine_record
+from inference.drafts.chunks import Chunks
 from inference.endpoint import make_key
 from inference.engine_host import ModelHost
 from inference.engine_record import EngineRecord
@@ -74,7 +75,8 @@ class Linger:
 
 
 class Process:
-    """Runs one host. `end` may be called at any time on the loop; `run` then returns. on_end: told why, as it begins to end."""
+    """Runs one host. `end` may be called at any time on the loop; `run` then returns. on_end: told why, as it begins to end.
+    chunks: texts to draft from, which the host's engine knows."""
 
     def __init__(
         self,
@@ -83,7 +85,9 @@ class Process:
         linger_s: float | None,
         on_end: Callable[[str], None] = lambda why: None,
         limits: Limits | None = None,
+        chunks: Chunks | None = None,
     ) -> None:
+        self._chunks = chunks
         self._record = record
         self._where = where
         self._linger_s = linger_s
@@ -115,6 +119,7 @@ class Process:
             on_stop=lambda: self.end("it was asked to"),
             key=key,
             limits=self._limits,
+            chunks=self._chunks,
         )
         running = app[PARTS].running
         self._linger = Linger(self._linger_s, lambda: len(running) > 0, lambda: self.end("nobody is connected"))

@@ -22,6 +22,7 @@ from inference.clients.http_session import Gone
 from inference.clients.lasting import LastingClient
 from inference.config import EngineConfig
 from inference.endpoint import Endpoint
+from inference.engine_record import own_start
 from inference.environment import reduced
 from inference.launcher import Launcher, Silent, is_newer
 from inference.models.identity import ModelFile, identify
@@ -130,7 +131,7 @@ def test_a_port_whose_engine_has_died_is_not_asked(place: Place, make: Make, mon
         (process,) = engines_of(place.directory)
         process.kill()
         await until(lambda: not engines_of(place.directory))
-        engine_record.save(place, replace(record, started=record.started - 100, pid=os.getpid()))
+        engine_record.save(place, replace(record, started=own_start() - 100, pid=os.getpid()))
         assert make()._where() is None
         await make().sweep()
         assert not place.record.exists() and not place.key.exists()

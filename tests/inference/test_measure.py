@@ -66,6 +66,10 @@ class Machine:
         raise AssertionError("nothing is aborted")
 
     @property
+    def can_roll_back(self) -> bool:
+        return True
+
+    @property
     def can_abort(self) -> bool:
         raise AssertionError("nobody asks")
 

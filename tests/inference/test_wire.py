@@ -91,11 +91,12 @@ def test_a_request_comes_back_as_it_went_out(request, deadline_ms, adopt_ms) -> 
 def test_no_field_of_a_request_is_forgotten() -> None:
     """A field that the core adds has to cross the wire as well."""
     changed = GenerationRequest(
-        1, (1,), b"x", 7, SamplingParams(0.5, 0.6, 0.7, 1.1, 9, 5), Priority.PREFETCH, 3, True, True
+        1, (1,), b"x", 7, SamplingParams(0.5, 0.6, 0.7, 1.1, 9, 5), Priority.PREFETCH, 3, True, True, (4, 5),
+        ("0" * 32,),
     )
     assert all(getattr(changed, f.name) != f.default for f in fields(GenerationRequest))
     assert all(getattr(changed.sampling, f.name) != f.default for f in fields(SamplingParams))
-    assert len(fields(GenerationRequest)) == 9 and len(fields(SamplingParams)) == 6
+    assert len(fields(GenerationRequest)) == 11 and len(fields(SamplingParams)) == 6
     assert decode_call(read_json(to_json(encode_call(call_for(changed))))).request(1, (1,)) == changed
 
 

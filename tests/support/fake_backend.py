@@ -120,6 +120,10 @@ class FakeBackend:
 
     # -- Backend
 
+    @property
+    def can_roll_back(self) -> bool:
+        return self.partial
+
     def decode(self, rows: Sequence[Row]) -> Outcome:
         assert self._inside.acquire(blocking=False), "the backend was entered by two threads"
         try:

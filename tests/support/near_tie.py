@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.backend import Outcome, Row, Vocab
-from inference.engine import Engine
+from inference.engine import Engine, MakeDrafting
 from inference.healing import HealingIndex
 from inference.run import Run
 from inference.types import Costs, FinishReason, GenerationRequest, TokenEvent
@@ -71,6 +71,10 @@ class Recording:
     @property
     def n_seq_max(self) -> int:
         return int(self.backend.n_seq_max)
+
+    @property
+    def can_roll_back(self) -> bool:
+        return bool(self.backend.can_roll_back)
 
     @property
     def can_abort(self) -> bool:
@@ -190,6 +194,7 @@ class Driver:
         checks_logits: bool = True,
         n_stowed: int = 0,
         stow_bytes: int = 1 << 30,
+        make_drafting: MakeDrafting | None = None,
     ) -> None:
         for seq in range(backend.n_seq_max):
             assert backend.truncate(seq, 0)
@@ -205,6 +210,7 @@ class Driver:
             n_stowed=n_stowed,
             stow_bytes=stow_bytes,
             clock=lambda: self.now,
+            make_drafting=make_drafting,
         )
         self.runs = watch(self.engine)
         self.events: dict[int, list[TokenEvent]] = {}

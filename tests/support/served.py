@@ -9,12 +9,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from inference.backend import Row
+from inference.drafts.chunks import Chunks
+from inference.drafts.drafting import Drafting
 from inference.engine import Engine
 from inference.models.identity import ModelFile
 from inference.serve.app import PARTS, Parts, make_application
@@ -122,15 +125,17 @@ async def serving(
     model: ModelFile = MODEL,
     n_ctx: int = 512,
     name: str = "fake",
+    chunks: Chunks | None = None,
 ) -> AsyncIterator[Served]:
     backend = backend or FakeBackend(VOCAB, n_ctx=4096, n_seq_max=8)
     gate = Gate(backend)
-    engine = Engine(backend, n_ctx=n_ctx, n_sequences=6, costs=COSTS)
+    drafts = None if chunks is None else partial(Drafting, chunks=chunks)
+    engine = Engine(backend, n_ctx=n_ctx, n_sequences=6, costs=COSTS, make_drafting=drafts)
     host = LoadedHost(engine, backend.vocab, model, name, {"n_ctx": n_ctx, "model": name}, ("a notice",))
     told: list[str] = []
     app = make_application(
         host, version="1.2.3", on_drained=lambda: told.append("drained"), on_stop=lambda: told.append("stop"),
-        key=KEY if tcp else None, limits=limits,
+        key=KEY if tcp else None, limits=limits, chunks=chunks,
     )  # fmt: skip
     socket = None if tcp else directory / "run" / "engine.sock"
     listening = await (on_tcp(app, "127.0.0.1", 0) if socket is None else on_socket(app, socket))

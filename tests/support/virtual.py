@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import selectors
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
@@ -72,6 +72,7 @@ class SteppedClient:
         self._wake = asyncio.Event()
         self._held: list[Callable[[], None]] = []
         self.requests: list[GenerationRequest] = []
+        self.offered: dict[str, tuple[int, ...]] = {}
         self.streams: list[LocalStream] = []
         self.on_submit: Callable[[GenerationRequest], None] = lambda request: None
         self._task = loop.create_task(self._run())
@@ -101,6 +102,9 @@ class SteppedClient:
 
     async def n_reusable(self, tokens: Sequence[int]) -> int:
         return self.engine.n_reusable(tuple(tokens))
+
+    def offer(self, chunks: Mapping[str, tuple[int, ...]]) -> None:
+        self.offered.update(chunks)
 
     def costs(self) -> Costs:
         return self._costs

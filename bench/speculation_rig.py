@@ -1,0 +1,192 @@
+"""One model, and perhaps a draft of it, run over the places of a task with drafts of one kind or without.
+
+Owns the passes: what is written at each place, in how many steps, what these cost by the table, how long they took. Everything
+but the writing is done before: a prompt is in the cache when its pass begins, so a pass is made of steps that write. The table
+stands still, so that two passes with the same steps cost the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.speculation_tasks import Place
+from inference.backend import Outcome, Row, Vocab
+from inference.costs import CostTable
+from inference.drafts.draft import ComputedSource, Draft, Source
+from inference.drafts.drafting import Drafting
+from inference.drafts.found import LOOKUP, PREVIOUS, Lookup, Previous
+from inference.drafts.model import MODEL, DraftModel
+from inference.engine import Engine
+from inference.healing import HealingIndex
+from inference.types import DraftFigures, GenerationRequest, TokenEvent
+
+ALL, OFF = "controller", "off"
+_FORCED = {PREVIOUS: 8, LOOKUP: 12, MODEL: 6}  # tokens of each draft where a source is forced
+
+
+class StandingTable(CostTable):
+    """Costs as they were measured before; steps made since change nothing."""
+
+    def observe(self, n: int, ms: float) -> None:
+        return
+
+
+@dataclass
+class Priced:
+    """A backend whose steps are added up by the table. Passes everything else through; `close` does nothing: it is used
+    again."""
+
+    backend: Any
+    table: CostTable
+    n_steps: int = 0
+    cost: float = 0.0
+    is_counting: bool = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.backend, name)
+
+    def decode(self, rows: Sequence[Row]) -> Outcome:
+        if self.is_counting:
+            self.n_steps += 1
+            self.cost += self.table.cost(len(rows))
+        outcome: Outcome = self.backend.decode(rows)
+        return outcome
+
+    def close(self) -> None:
+        return
+
+    def begin(self) -> None:
+        for seq in range(self.backend.n_seq_max):
+            self.backend.truncate(seq, 0)
+        self.n_steps, self.cost = 0, 0.0
+
+
+@dataclass(frozen=True)
+class Pass:
+    """n_steps: of the target. cost: ms by the tables, the draft's steps included. clock: seconds. texts: at each place."""
+
+    n_tokens: int
+    n_steps: int
+    cost: float
+    clock: float
+    texts: tuple[str, ...]
+    figures: tuple[DraftFigures, ...] = ()
+
+    @property
+    def acceptance(self) -> dict[str, float]:
+        return {f.source: round(f.n_accepted / f.n_drafted, 3) for f in self.figures if f.n_drafted}
+
+
+@dataclass
+class Rig:
+    """table, draft_table: of the two, standing still."""
+
+    target: Any
+    table: CostTable
+    draft: Any = None
+    draft_table: CostTable | None = None
+    positions: dict[int, list[int]] = field(default_factory=dict)  # of the draft model's drafts: reached and right, by position
+    _states: dict[tuple[int, ...], bytes] = field(default_factory=dict)
+    _earlier: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return (PREVIOUS, LOOKUP, MODEL) if self.draft is not None else (PREVIOUS, LOOKUP)
+
+    def run(self, places: Sequence[Place], kind: str) -> Pass:
+        """kind: a source that is forced, ALL with the controller, or OFF."""
+        target = Priced(self.target, self.table)
+        target.begin()
+        draft = Priced(self.draft, self.draft_table) if self.draft is not None and self.draft_table is not None else None
+        if draft is not None:
+            draft.begin()
+            draft.is_counting = True
+        engine = self._engine(target, draft, kind)
+        texts, n_tokens, clock = list[str](), 0, 0.0
+        for number, place in enumerate(places, 1):
+            previous = self._before(place) if kind in (PREVIOUS, ALL) else ()
+            tokens = self._prompt(place.before, place.after)
+            self._warm(engine, GenerationRequest(2 * number, tokens, n_max=0))
+            target.is_counting, began = True, time.perf_counter()
+            events = _drain(engine, GenerationRequest(2 * number + 1, tokens, n_max=place.n_max, previous=previous))
+            clock += time.perf_counter() - began
+            target.is_counting = False
+            texts.append("".join(event.text for event in events))
+            n_tokens += events[-1].stats.n_generated
+        figures = engine.drafting.figures if engine.drafting is not None else ()
+        cost = target.cost + (draft.cost if draft is not None else 0.0)
+        return Pass(n_tokens, target.n_steps, cost, clock, tuple(texts), figures)
+
+    def _engine(self, target: Priced, draft: Priced | None, kind: str) -> Engine:
+        found: dict[str, Callable[[HealingIndex], Source]] = {PREVIOUS: Previous, LOOKUP: Lookup}
+
+        def make(vocab: Vocab, table: CostTable, healing: HealingIndex) -> Drafting:
+            sources = [made(healing) for name, made in found.items() if kind in (name, ALL)]
+            computed: ComputedSource | None = None
+            if draft is not None and kind in (MODEL, ALL):
+                computed = DraftModel(draft, draft.table, healing, n_ctx=target.n_ctx_seq)
+            drafting = Drafting(vocab, table, healing, sources=sources, computed=computed, forced=_FORCED.get(kind, 0))
+            if kind == MODEL:
+                self._count_positions(drafting)
+            return drafting
+
+        return Engine(
+            target, n_ctx=target.n_ctx_seq, n_sequences=2, costs=self.table.costs, table=self.table,
+            make_drafting=None if kind == OFF else make,
+        )  # fmt: skip
+
+    def _count_positions(self, drafting: Drafting) -> None:
+        learn = drafting.controller.learn
+
+        def counted(draft: Draft, n_right: int, n_rows: int, n_own: int) -> None:
+            for position in range(min(n_right + 1, len(draft.tokens))):
+                counts = self.positions.setdefault(position, [0, 0])
+                counts[0] += 1
+                counts[1] += position < n_right
+            learn(draft, n_right, n_rows, n_own)
+
+        drafting.controller.learn = counted  # type: ignore[method-assign]
+
+    def _warm(self, engine: Engine, request: GenerationRequest) -> None:
+        """Its prompt is in the cache afterwards. It is evaluated once for all passes."""
+        state = self._states.get(request.tokens)
+        if state is not None:
+            engine.kv.bring(request.tokens, state, len(request.tokens))
+        _drain(engine, request)
+        if state is None:
+            held = next(s for s in engine.kv.sequences if tuple(s.tokens) == request.tokens)
+            saved = self.target.save(held.seq)
+            assert saved is not None, "a model that drafts are checked by can be saved"
+            self._states[request.tokens] = saved
+
+    def _before(self, place: Place) -> tuple[int, ...]:
+        """What was suggested at the place before its text changed: written once, by the model, without drafts."""
+        if not place.earlier:
+            return ()
+        if place.earlier not in self._earlier:
+            target = Priced(self.target, self.table)
+            target.begin()
+            tokens = self._prompt(place.earlier, place.after)
+            events = _drain(self._engine(target, None, OFF), GenerationRequest(1, tokens, n_max=place.n_max))
+            self._earlier[place.earlier] = self.target.vocab.encode("".join(event.text for event in events).encode())
+            target.begin()
+        return self._earlier[place.earlier]
+
+    def _prompt(self, before: str, after: str) -> tuple[int, ...]:
+        vocab = self.target.vocab
+        parts = {"prefix": before, "suffix": after}
+        tokens: list[int] = [] if vocab.bos is None else [vocab.bos[0]]
+        for part in vocab.fim.psm:
+            tokens += [part[0]] if isinstance(part, tuple) else vocab.encode(parts.get(part, "").encode())
+        return tuple(tokens)
+
+
+def _drain(engine: Engine, request: GenerationRequest) -> list[TokenEvent]:
+    events: list[TokenEvent] = []
+    engine.submit(request, events.append)
+    while not events or events[-1].finish is None:
+        engine.step()
+    return events
