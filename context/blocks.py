@@ -32,7 +32,7 @@ class Block:
 
 def block_openers(tree: SyntaxTree, start: int = 0, end: int | None = None) -> tuple[Block, ...]:
     """The blocks that touch bytes [start, end) of the text (to its end), in order of their beginning, outer ones first."""
-    kinds = _block_kinds(tree.language)
+    kinds = block_kinds(tree.language)
     found: dict[Block, None] = {}
     for around, node, _ in _walk(tree, start, end):
         if node.kind_id not in kinds or not around:
@@ -51,7 +51,7 @@ def statement_ends(tree: SyntaxTree, start: int = 0, end: int | None = None) -> 
     """Where statements that end in bytes (start, end] of the text end, in order: right behind their last character. A compound
     statement ends with its last block. Comments are no statements."""
     last = len(tree.text) if end is None else end
-    kinds = _block_kinds(tree.language)
+    kinds = block_kinds(tree.language)
     ends = {
         node.end_byte
         for around, node, is_field in _walk(tree, start, end)
@@ -85,6 +85,7 @@ def _walk(tree: SyntaxTree, start: int, end: int | None) -> Iterator[tuple[list[
 
 
 @functools.cache
-def _block_kinds(language: str) -> frozenset[int]:
+def block_kinds(language: str) -> frozenset[int]:
+    """Ids of the nodes whose named children are statements."""
     ids = (grammar(language).id_for_node_kind(kind, True) for kind in QUERIES[language].blocks) if language in QUERIES else ()
     return frozenset(kind for kind in ids if kind is not None)

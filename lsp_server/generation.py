@@ -1,7 +1,8 @@
 """A generation: one stream of the engine as text that grows, which any request may read from.
 
-Owns the reading of the stream. It outlives the request that began it: answered, superseded or cancelled requests leave it
-behind, and a later request whose text agrees with it goes on from there.
+Owns the reading of the stream, and its early end: where a judge says that no more is worth having, the stream is cancelled, for
+everybody who reads. It outlives the request that began it: answered, superseded or cancelled requests leave it behind, and a
+later request whose text agrees with it goes on from there.
 """
 
 from __future__ import annotations
@@ -13,21 +14,28 @@ from dataclasses import dataclass
 from context.types import Plan
 from inference.clients.base import Stream
 from inference.types import FinishReason, GenerationStats, Ranked
+from lsp_server.rules.judge import Judge
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one candidate says beyond the text typed so far. is_whole: the model ended it itself."""
+    """What one candidate says beyond the text typed so far. is_whole: the model or a rule has ended it, no limit. since: what
+    was typed since the generation began, all of it said before. mean_logprob: of its tokens, if several were compared. is_line:
+    one line was wanted when it began; None: nobody knows. stopped: the rule that has ended it, or ""."""
 
     candidate: int
     rest: str
     is_whole: bool
+    since: str = ""
+    mean_logprob: float | None = None
+    is_line: bool | None = None
+    stopped: str = ""
 
 
 class Generation:
     """plan, typed: the plan it was made with, and the prompt form of the text between anchor and cursor when it began.
     n_prompt_new: tokens of its prompt that were not resident then. n_candidates: as many were asked for. on_end: is told what
-    it took."""
+    it took. judge: reads along, and may end it; of several candidates none ends the others."""
 
     def __init__(
         self,
@@ -38,6 +46,7 @@ class Generation:
         stream: Stream,
         n_candidates: int = 1,
         on_end: Callable[[GenerationStats], None] = lambda stats: None,
+        judge: Judge | None = None,
     ) -> None:
         self.request_id = request_id
         self.plan = plan
@@ -49,27 +58,52 @@ class Generation:
         self.stats = GenerationStats()
         self.finish: FinishReason | None = None
         self.error = ""
+        self.stopped = ""  # the rule by which the judge has ended it
         self.readers: set[asyncio.Event] = set()  # each is set when there is something new
         self._stream = stream
         self._on_end = on_end
+        self.is_line = None if judge is None else judge.place.single_line  # one line was wanted when it began
+        self._judge = judge if n_candidates == 1 else None
         self._parked: asyncio.TimerHandle | None = None
         self._is_cancelled = False
         self._reader = asyncio.get_running_loop().create_task(self._read())
 
     async def _read(self) -> None:
-        while self.finish is None:
+        is_over = False
+        while not is_over:
             event = await self._stream.next()
-            self._texts[event.candidate] = self._texts.get(event.candidate, "") + event.text
-            self._ranking = event.ranking
+            is_over = event.finish is not None
             self.stats = event.stats
-            self.finish, self.error = event.finish, event.error
+            if self.finish is None:  # else a judge has ended it, and this is what the engine still says
+                self._texts[event.candidate] = self._texts.get(event.candidate, "") + event.text
+                self._ranking = event.ranking
+                self.finish, self.error = event.finish, event.error
+                self._judge_piece(event.text)
             for reader in self.readers:
                 reader.set()
         self._on_end(self.stats)
 
+    def _judge_piece(self, piece: str) -> None:
+        if self._judge is None or self.finish in (FinishReason.CANCELLED, FinishReason.ERROR):
+            return
+        stop = self._judge.push(piece)
+        if stop is None:
+            return
+        if stop.rule != "line":  # behind a line's end the next request may go on
+            self._texts[0] = self._judge.text[: stop.n_kept]
+        if self.finish is None:
+            self._stream.cancel()
+        self.stopped = stop.rule
+        self.finish = FinishReason.LENGTH if stop.rule == "line" else FinishReason.STOP
+
     @property
     def is_running(self) -> bool:
         return self.finish is None
+
+    @property
+    def first_text(self) -> str:
+        """What the first candidate has said so far beyond the cursor at which it began."""
+        return self._texts[0]
 
     @property
     def n_ahead(self) -> int:
@@ -88,13 +122,17 @@ class Generation:
     def said(self, typed: bytes) -> tuple[Said, ...]:
         """What was generated beyond `typed` (anchor to cursor, prompt form), best first; only the first candidate until all
         have ended. Empty if it disagrees or is not there yet."""
-        ended: list[tuple[int, FinishReason | None]] = [(r.candidate, r.finish) for r in self._ranking]
-        known = ended or [(0, self.finish)]
-        wholes = [(candidate, self.typed + self._texts.get(candidate, "").encode(), finish) for candidate, finish in known]
+        ended: list[tuple[int, FinishReason | None, float | None]]
+        ended = [(r.candidate, r.finish, r.mean_logprob) for r in self._ranking]
+        known = ended or [(0, self.finish, None)]
+        if not typed.startswith(self.typed):
+            return ()
+        since = typed[len(self.typed) :].decode()
+        texts = ((candidate, self._texts.get(candidate, ""), finish, mean) for candidate, finish, mean in known)
         return tuple(
-            Said(candidate, whole[len(typed) :].decode(), finish is FinishReason.STOP)
-            for candidate, whole, finish in wholes
-            if len(typed) >= len(self.typed) and whole.startswith(typed)
+            Said(candidate, text[len(since) :], finish is FinishReason.STOP, since, mean, self.is_line, self.stopped)
+            for candidate, text, finish, mean in texts
+            if text.startswith(since)
         )
 
     def remainder(self, typed: bytes) -> Said | None:

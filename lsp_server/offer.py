@@ -1,18 +1,38 @@
-"""From generated text to the item offered: trimmed, fitted to what stands behind the cursor, in the document's own form."""
+"""From generated text to the item offered: judged at its place, in the document's own form, with the range that it replaces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
-from context.text import Text
+from context.gate import Gate
+from context.prompt_form import to_prompt
+from context.syntax import SyntaxTree
+from context.text import Edit, Text
 from context.types import DocumentSnapshot
 from lsp_server.generation import Said
-from lsp_server.postprocess import is_single_line, settle, trim
+from lsp_server.rules.checking import known_names, syntax_check
+from lsp_server.rules.confidence import SILENT_BELOW, best_first
+from lsp_server.rules.judge import Judge
+from lsp_server.rules.place import LOOK, Place, place_of
+from lsp_server.rules.settled import NOTHING_YET, REASONS, Settled
+from lsp_server.rules.settling import without_head
+from lsp_server.rules.verifying import verified
 from lsp_server.types import CompletionQuery, Item
 
 LONGEST_HEAD = 1024  # bytes of the line that an item may repeat in front of the cursor
-SUFFIX_LOOK = 4096  # bytes behind the cursor that the rules may look at
+LONGEST_TAIL = 80  # characters behind a replaced closer that are replaced with it, so that the range ends where the line does
 _CUT = "\uffff"
+_NO_CLOSERS = frozenset(_CUT + "([{_\"'`")
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """items: best first. reason: why there are none, or "". notes: the rules that took part, for `explain`."""
+
+    items: tuple[Item, ...]
+    reason: str
+    notes: tuple[str, ...]
 
 
 def as_if_selected(query: CompletionQuery) -> tuple[DocumentSnapshot, int]:
@@ -25,57 +45,150 @@ def as_if_selected(query: CompletionQuery) -> tuple[DocumentSnapshot, int]:
     return DocumentSnapshot(snapshot.doc_id, snapshot.version, snapshot.language, text), selected.start + len(entry)
 
 
-def is_single_line_place(text: Text, offset: int) -> bool:
-    line_start = text.line_start(text.line_of(offset))
-    return any(is_single_line(piece.decode()) for piece in text.pieces(line_start, offset))
-
-
-def offer(generated: str, is_whole: bool, query: CompletionQuery, snapshot: DocumentSnapshot, offset: int) -> Item | None:
-    """The item for what was generated at `offset` of `snapshot` (the query's, as if its selected entry were typed); None
-    if nothing is worth offering. is_whole: the model ended the text itself."""
+def place_at(snapshot: DocumentSnapshot, offset: int, since: str = "", *, accepted: bool = False) -> Place:
+    """The place at a cursor, as the rules see it. since: what was typed (prompt form) in front of the cursor since the place
+    that is meant. accepted: a suggestion has just been accepted there."""
     text = snapshot.text
+    start = text.floor(max(0, offset - LOOK - len(since.encode())))
+    before = _lines(text.slice(start, offset), start == 0).removesuffix(since)
+    end = text.floor(offset + LOOK)
+    after = _lines(text.slice(offset, end), False)
+    if "\n" not in after and any(piece.strip() for piece in text.pieces(end, text.line_end(text.line_of(offset)))):
+        after += _CUT  # the line goes on: a character that no model says
+    return place_of(snapshot.language, before, after, accepted=accepted, is_end=end == len(text), is_start=start == 0)
+
+
+def _lines(data: bytes, at_start: bool) -> str:
+    """In prompt form, and every line ends with LF."""
+    return to_prompt(data, at_start).decode().replace("\r", "\n")
+
+
+def wants_line(snapshot: DocumentSnapshot, offset: int, *, accepted: bool = False) -> bool:
+    """Is one line wanted there, and not a block?"""
+    return place_at(snapshot, offset, accepted=accepted).single_line
+
+
+def judge_of(snapshot: DocumentSnapshot, offset: int, *, single_line: bool) -> Judge:
+    """What tells when a generation that begins there, for one line or a block, may end."""
+    return Judge(replace(place_at(snapshot, offset), single_line=single_line))
+
+
+def offer(
+    said: Said,
+    query: CompletionQuery,
+    snapshot: DocumentSnapshot,
+    offset: int,
+    tree: SyntaxTree | None = None,
+    indexed: Callable[[str], bool] = lambda name: False,
+) -> tuple[Item | None, Settled]:
+    """The item for what was said at `offset` of `snapshot` (the query's, as if its selected entry were typed); None if nothing
+    is worth offering. What was typed since the generation began is judged with it, so that typing on changes nothing.
+
+    tree: of the query's document, or of the snapshot. indexed: is a name known elsewhere?
+    """
+    settled: Settled | None = None
+    place = place_at(snapshot, offset)
+    if said.is_line is not None and not said.since:
+        place = replace(place, single_line=said.is_line)
+    if since := said.since.replace("\r", "\n"):
+        origin = place_at(snapshot, offset, since)
+        origin = origin if said.is_line is None else replace(origin, single_line=said.is_line)
+        whole = _judged(origin, since + said.rest, said)
+        settled = without_head(whole, since)
+    if settled is None:
+        settled = _judged(place, said.rest, said)
+    settled = replace(settled, mean_logprob=said.mean_logprob)
+    if said.stopped and said.stopped not in settled.rules:
+        why = settled.reason if settled.text or said.rest.strip() else REASONS.get(said.stopped, settled.reason)
+        settled = replace(settled, rules=(said.stopped, *settled.rules), reason=why)
+    least = None if query.invoked else SILENT_BELOW
+    if settled.text and tree is not None:
+        gate = Gate(snapshot.language, snapshot.text, offset, _tree_of(tree, query, snapshot))
+        known = known_names(snapshot.language, snapshot.text, indexed)
+        settled = verified(settled, place, check=syntax_check(gate, place.rest), known=known, least=least)
+    else:
+        settled = verified(settled, place, least=least)
+    return (_item(settled, place, query, snapshot.text, offset) if settled.text else None), settled
+
+
+def offers(
+    said: Iterable[Said],
+    query: CompletionQuery,
+    snapshot: DocumentSnapshot,
+    offset: int,
+    tree: SyntaxTree | None = None,
+    indexed: Callable[[str], bool] = lambda name: False,
+    now: Text | None = None,
+) -> Offers:
+    """The items of several candidates, the surest first; those that come out the same are one. now: the document as it has
+    become meanwhile: what does not fit there any more is not offered."""
+    judged = [offer(each, query, snapshot, offset, tree, indexed) for each in said]
+    order = best_first([settled.confidence for _, settled in judged])
+    items = tuple(dict.fromkeys(item for i in order if (item := judged[i][0]) is not None))
+    if now is not None and not all(_fits(item, query, now) for item in items):
+        return Offers((), "the text has changed meanwhile", ())
+    reasons = [settled.reason for _, settled in judged if settled.reason]
+    notes = [note for _, settled in judged for note in _notes(settled)]
+    return Offers(items, "" if items else reasons[0] if reasons else NOTHING_YET, tuple(dict.fromkeys(notes)))
+
+
+def _fits(item: Item, query: CompletionQuery, now: Text) -> bool:
+    """Can an item still be put in although the text has become another? What stands before the cursor on its line has to be
+    what it was, on the line of the same number."""
+    before = query.snapshot.text
+    if now is before:
+        return True
+    line = before.line_of(item.start)
+    if line >= now.n_lines:
+        return False
+    kept = before.slice(before.line_start(line), query.offset)
+    start = now.line_start(line)
+    end = start + len(kept)
+    return end <= len(now) and not now.splits(end) and now.slice(start, end) == kept
+
+
+def _judged(place: Place, text: str, said: Said) -> Settled:
+    judge = Judge(place)
+    judge.push(text)
+    return judge.settle(is_whole=said.is_whole)
+
+
+def _tree_of(tree: SyntaxTree, query: CompletionQuery, snapshot: DocumentSnapshot) -> SyntaxTree:
+    """The tree moved to the snapshot, in which the popup's entry is typed."""
+    selected = query.selected
+    if selected is None or tree.text is snapshot.text:
+        return tree
+    return tree.edited((Edit(selected.start, selected.end, selected.text.encode("utf-8", "replace")),), snapshot.text)
+
+
+def _notes(settled: Settled) -> list[str]:
+    told = [f"rules: {', '.join(settled.rules)}"] if settled.rules else []
+    names = [f"nobody knows the name {name}" for name in settled.unknown_names]
+    return [*told, *names, *settled.notes]
+
+
+def _item(settled: Settled, place: Place, query: CompletionQuery, text: Text, offset: int) -> Item:
     line = text.line_of(offset)
-    line_start, line_end = text.line_start(line), text.line_end(line)
-    after = text.slice(offset, text.floor(offset + SUFFIX_LOOK)).decode()
-    single_line = is_single_line_place(text, offset)
-    generated, after = generated.replace("\r\n", "\n"), after.replace("\r\n", "\n")  # a model may say CRLF by itself
-    offered = trim(generated, single_line=single_line, is_whole=is_whole, after=after)
-    if not offered:
-        return None
-    rest = _rest_of_line(text, offset, line_end)
-    inserted, n_replaced = settle(offered, rest)
+    inserted, n_replaced = _stretched(settled.text, settled.n_replaced, place.rest)
     if _uses_crlf(text, line):
         inserted = inserted.replace("\n", "\r\n")
-    n_bytes = len(rest[:n_replaced].encode())
+    n_bytes = len(place.rest[:n_replaced].encode())
     if query.selected is not None:
         start, end, head = query.selected.start, max(query.selected.end, query.offset), query.selected.text
         return Item(start, end + n_bytes, head + inserted)
     # the range begins at the line's first non-blank, so that it stays the same from key to key
-    start = _first_non_blank(text, line_start, offset)
+    start = _first_non_blank(text, text.line_start(line), offset)
     if offset - start > LONGEST_HEAD:
         start = offset  # an answer need not repeat a minified file
     return Item(start, offset + n_bytes, text.slice(start, offset).decode() + inserted)
 
 
-def offers(said: Iterable[Said], query: CompletionQuery, snapshot: DocumentSnapshot, offset: int) -> tuple[Item, ...]:
-    """The items of several candidates in their order; those that come out the same are one."""
-    items = (offer(each.rest, each.is_whole, query, snapshot, offset) for each in said)
-    return tuple(dict.fromkeys(item for item in items if item is not None))
-
-
-def why_empty(generated: str, ended: bool) -> str:
-    """Why `offer` found nothing. ended: the model ended the text itself."""
-    if not generated:
-        return "the model ends here" if ended else "nothing was generated in time"
-    return "the line is complete" if generated.startswith("\n") else "only blanks, or what stands there already"
-
-
-def _rest_of_line(text: Text, offset: int, line_end: int) -> str:
-    """What stands behind the cursor on its line. A long rest is cut, and ends with a character that no model says unless only
-    blanks follow: an offered text repeats closers, or all of the rest, and never as much as that."""
-    end = text.floor(min(line_end, offset + SUFFIX_LOOK))
-    goes_on = any(piece.strip() for piece in text.pieces(end, line_end))
-    return text.slice(offset, end).decode() + (_CUT if goes_on else "")
+def _stretched(inserted: str, n_replaced: int, rest: str) -> tuple[str, int]:
+    """Where the text has taken over some of the closers behind the cursor, the others too: so the range ends with the line."""
+    tail = rest[n_replaced:].rstrip()
+    if not n_replaced or not tail or len(tail) > LONGEST_TAIL or any(c.isalnum() or c in _NO_CLOSERS for c in tail):
+        return inserted, n_replaced
+    return inserted + tail, n_replaced + len(tail)
 
 
 def _first_non_blank(text: Text, start: int, end: int) -> int:

@@ -1,0 +1,151 @@
+"""From what was said to the item: its range, its line ends, and that typing on changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from context.syntax import SyntaxTree, parse
+from context.text import Edit, Text
+from context.types import DocumentSnapshot
+from lsp_server.generation import Said
+from lsp_server.offer import as_if_selected, judge_of, offer, offers, place_at, wants_line
+from lsp_server.rules import confidence
+from lsp_server.types import CompletionQuery, Item, Selected
+from tests.lsp_server.test_session import Bench, virtual
+
+
+def query_of(document: str, language: str = "python", *, invoked: bool = False) -> CompletionQuery:
+    before, after = document.split("$0")
+    snapshot = DocumentSnapshot("file:///a.py", 1, language, Text.of(before + after))
+    return CompletionQuery(snapshot, len(before.encode()), invoked, None, 0.0)
+
+
+def item_of(document: str, rest: str, language: str = "python", *, whole: bool = True) -> Item | None:
+    query = query_of(document, language)
+    return offer(Said(0, rest, whole), query, query.snapshot, query.offset)[0]
+
+
+@pytest.mark.parametrize(
+    ("document", "says", "want"),
+    [
+        ("x = $0\n", "1", Item(0, 4, "x = 1")),
+        ("    x = $0\n", "1", Item(4, 8, "x = 1")),
+        ("f($0)\n", "x", Item(0, 2, "f(x")),
+        ("f($0)\n", "x)", Item(0, 3, "f(x)")),
+        ("f($0);\n", "x)", Item(0, 4, "f(x);")),  # up to the line's end
+        ("f($0)  \n", "x)", Item(0, 3, "f(x)")),
+        ("f(g($0))\n", "x)", Item(0, 6, "f(g(x))")),
+        ("f($0, y)\n", "x", Item(0, 2, "f(x")),
+        ("é = f($0ü)\n", "1, ü", Item(0, 10, "é = f(1, ü)")),
+        ("if x:\r\n    $0\r\nend\r\n", "a\n    b", Item(11, 11, "a\r\n    b")),
+        ("a = [$0]\rb = ]\r", "1]]", Item(0, 6, "a = [1]")),  # a lone CR ends a line, and no range goes over it
+        ("\ufeffx = $0\n", "1", Item(0, 7, "\ufeffx = 1")),
+    ],
+)
+def test_ranges(document: str, says: str, want: Item) -> None:
+    assert item_of(document, says) == want
+
+
+def test_a_very_long_line_is_looked_at_as_far_as_it_counts() -> None:
+    item = item_of("x = [" + "1, " * 5000 + "$0" + "2, " * 5000 + "]\n", "3, ")
+    assert item == Item(15005, 15005, "3, ") or item == Item(15005, 15005, "3,")
+    place = place_at(query_of("a\n" * 5000 + "$0" + "b\n" * 5000).snapshot, 10_000)
+    assert not place.is_start and not place.is_end and len(place.before) < 5000
+
+
+def test_what_is_typed_on_does_not_change_what_is_left() -> None:
+    whole = "total = read(item)\n    if total:\n        return total\n    return 0\n\n\ndef other"
+    query = query_of("def foo(item):\n    $0\n")
+    first, settled = offer(Said(0, whole, False, is_line=False), query, query.snapshot, query.offset)
+    assert first is not None and settled.rules == ("scope",)
+    shown = first.text[: first.text.index("return 0") + 8]
+    for n in range(1, len(shown)):
+        since = whole[:n]
+        now = query_of("def foo(item):\n    " + since + "$0\n")
+        left, _ = offer(Said(0, whole[n:], False, since, is_line=False), now, now.snapshot, now.offset)
+        assert left is not None
+        assert since + left.text.encode()[now.offset - left.start :].decode() == shown, since
+    now = query_of("def foo(item):\n    " + shown + "$0\n")
+    left, settled = offer(Said(0, whole[len(shown) :], False, shown, is_line=False), now, now.snapshot, now.offset)
+    assert left is None
+
+
+def test_the_popups_entry_is_parsed_as_if_it_was_typed() -> None:
+    text = Text.of("import os\n\nx = o\n")
+    snapshot = DocumentSnapshot("file:///a.py", 1, "python", text)
+    query = CompletionQuery(snapshot, 16, False, Selected(15, 16, "os"), 0.0)
+    tree = parse("python", text)
+    assert isinstance(tree, SyntaxTree)
+    as_typed, offset = as_if_selected(query)
+    item, settled = offer(Said(0, ".path = = 1 + 2 3", True), query, as_typed, offset, tree)
+    assert "syntax" in settled.rules and settled.notes == ()
+    item, _ = offer(Said(0, ".path", True), query, as_typed, offset, tree)
+    assert item == Item(15, 16, "os.path")
+
+
+def test_a_text_that_has_changed_meanwhile() -> None:
+    query = query_of("a\nlast = $0\nb\n")
+    said = [Said(0, "1", True)]
+    for edit, fits in (
+        (Edit(9, 9, b"1"), True),  # typed on
+        (Edit(11, 11, b"c"), True),  # below
+        (Edit(0, 1, b"b"), True),  # above
+        (Edit(0, 1, b"bcd"), True),
+        (Edit(0, 0, b"c\n"), False),  # it has moved
+        (Edit(1, 9, b""), False),  # its line is gone
+        (Edit(2, 6, b"LAST"), False),
+    ):
+        now = query.snapshot.text.edit(edit.start, edit.end, edit.new)
+        told = offers(said, query, query.snapshot, query.offset, now=now)
+        assert bool(told.items) is fits, edit
+        assert fits or told.reason == "the text has changed meanwhile"
+
+
+def test_what_the_model_is_not_sure_of_is_shown_to_who_asks_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lsp_server.offer.SILENT_BELOW", -1.0)
+    assert confidence.SILENT_BELOW is None, "nothing is withheld before it is calibrated"
+    unsure = [Said(0, "1", True, mean_logprob=-2.0)]
+    query = query_of("x = $0\n")
+    told = offers(unsure, query, query.snapshot, query.offset)
+    assert not told.items and "not sure enough (-2.30" in told.reason and told.notes == ("rules: confidence",)
+    query = query_of("x = $0\n", invoked=True)
+    assert offers(unsure, query, query.snapshot, query.offset).items
+
+
+def test_a_block_is_wanted_after_an_accept() -> None:
+    query = query_of("def f():\n    x = read(item)$0\n")
+    assert wants_line(query.snapshot, query.offset) and not wants_line(query.snapshot, query.offset, accepted=True)
+    judge = judge_of(query.snapshot, query.offset, single_line=False)
+    judge.push("\n    return x\n\n\ndef g")
+    assert judge.stop is not None and judge.text[: judge.stop.n_kept].rstrip() == "\n    return x"
+
+
+@virtual
+async def test_a_generation_ends_for_everybody_where_nothing_more_is_worth_having() -> None:
+    said = "value = 1\n    return value\n\n\ndef foo():\n    print(value)\n" * 2
+    b = Bench("def bar():\n    ", script=said, reply_deadline_ms=0, max_tokens=200)
+    first = b.start()
+    await asyncio.sleep(0.1)
+    assert b.accept(await b.ask()) == "def bar():\n    value = 1\n    return value\n"
+    assert b.record["source"] == "adopted" and b.record["finish"] == "stop"
+    assert any("rules: scope" in note for note in b.record["notes"])
+    await b.client.idle()
+    n = len(b.client.vocab.encode(said[: said.index("def foo")].encode()))
+    assert b.client.counters().generated <= n + 2
+    assert first.done()
+    b.type("value = 1")
+    n_steps = b.client.counters().n_steps
+    assert b.accept(await b.ask()) == "def bar():\n    value = 1\n    return value\n"
+    assert b.client.counters().n_steps == n_steps
+
+
+@virtual
+async def test_why_nothing_is_offered_is_told_also_where_a_rule_has_ended_it() -> None:
+    b = Bench(
+        "def foo():\n    ", "\n    total = read(item)\n", script="total = read(item)\n    value = 1\n", reply_deadline_ms=0
+    )
+    assert (await b.ask()).reason == b.record["reason"] == "what was generated stands on the lines below already"
+    b = Bench("x = ", script="<|fim_middle|>1\n", reply_deadline_ms=0)
+    assert (await b.ask()).reason == "the model ends here"
