@@ -4,13 +4,16 @@ Composes the parts as `lsp_server.app` does: one engine, and for each layout the
 server has. Differs from a user's settings where a count would otherwise depend on time: no deadline and no cold budget,
 typed-through reuse and adopting off, and the engine's costs fixed instead of measured, so that a prompt is evaluated in the
 same chunks everywhere. And without a file header: the benchmark's problems have no file.
+
+With the index of a workspace (`lsp_server.prompting.indexed`), files of it are completed as an editor would have them
+completed: `file` opens one, with or without pieces of other files in its prompts, all within one budget of tokens.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -25,6 +28,7 @@ from inference.types import FinishReason, GenerationRequest
 from lsp_server.app import open_local
 from lsp_server.completer import Completions
 from lsp_server.config import Config, ServerConfig
+from lsp_server.inquiry import Index
 from lsp_server.types import CompletionQuery
 
 LAYOUTS = ("anchored", "psm")
@@ -67,8 +71,9 @@ class Heart:
         self._clock = clock
         self._n_sequences = n_sequences
         self._n_forgotten = 0
+        self._pool = pool
         self.tap = Tap(client)
-        server = ServerConfig(
+        self._server = server = ServerConfig(
             max_tokens=max_tokens, n_candidates=1, typed_through=False, adopt_ms=0, reply_deadline_ms=0, background="off"
         )
         self._completers: dict[str, Completions] = {}
@@ -77,6 +82,25 @@ class Heart:
             completer = Completions(Config(server, context), clock, pool)
             completer.attach(self.tap)
             self._completers[layout] = completer
+        self._others: dict[tuple[int, bool], Completions] = {}
+        self._index: Index | None = None
+        self._roots: tuple[str, ...] = ()
+
+    def use_workspace(self, index: Index, roots: Sequence[str]) -> None:
+        """For `file`: the index of these folders, which is filled."""
+        self._index, self._roots = index, tuple(roots)
+
+    def file(self, doc_id: str, language: str, text: str, *, n_budget: int, full: bool) -> Document:
+        """A file of the workspace, newly opened. n_budget: most tokens of its prompts. full: with pieces of other files; else
+        the file alone."""
+        key = n_budget, full
+        if key not in self._others:
+            context = ContextConfig(cold_budget_ms=0, prompt_tokens=n_budget, references=full)
+            completer = Completions(Config(self._server, context), self._clock, self._pool, index=self._index)
+            completer.roots = lambda: self._roots
+            completer.attach(self.tap)
+            self._others[key] = completer
+        return Document(self._others[key], self.tap, self._clock, text, doc_id, language)
 
     @classmethod
     async def load(cls, config: EngineConfig, max_tokens: int) -> Heart:
@@ -115,7 +139,7 @@ class Heart:
                 raise BenchError(f"the engine could not be emptied: {event.error or event.finish}")
 
     async def aclose(self) -> None:
-        for completer in self._completers.values():
+        for completer in (*self._completers.values(), *self._others.values()):
             await completer.aclose()
         await self._client.aclose()
 
@@ -123,7 +147,17 @@ class Heart:
 class Document:
     """An open document. Positions are in bytes of its UTF-8 text."""
 
-    def __init__(self, completer: Completions, tap: Tap, clock: Callable[[], float], text: str) -> None:
+    def __init__(
+        self,
+        completer: Completions,
+        tap: Tap,
+        clock: Callable[[], float],
+        text: str,
+        doc_id: str = "untitled:bench",
+        language: str = "python",
+    ) -> None:
+        self._doc_id = doc_id
+        self._language = language
         self._completer = completer
         self._tap = tap
         self._clock = clock
@@ -133,7 +167,7 @@ class Document:
 
     @property
     def _snapshot(self) -> DocumentSnapshot:
-        return DocumentSnapshot("untitled:bench", self._version, "python", self._text)
+        return DocumentSnapshot(self._doc_id, self._version, self._language, self._text)
 
     def insert(self, at: int, typed: str) -> None:
         """Type, as one change."""
@@ -144,6 +178,7 @@ class Document:
     async def ask(self, at: int, *, n_most: int | None = None) -> Answer:
         """An invoked request. n_most: generate no more than so many tokens. Raises BenchError if the engine fails."""
         self._tap.calls.clear()
+        await self._completer.found(self._snapshot, at)
         self._tap.n_most = n_most
         try:
             completion = await self._completer.complete(CompletionQuery(self._snapshot, at, True, None, self._clock()))
@@ -161,6 +196,10 @@ class Document:
             text = text.edit(item.start, item.end, item.text.encode())
         accepted = text.slice(0, len(text)).decode()
         return Answer(accepted, bool(completion.items), completion.reason, call)
+
+    def explain(self) -> dict[str, object]:
+        """The last request's record: its pieces, notes and cuts."""
+        return self._completer.explain()
 
     async def close(self) -> None:
         """Close it; what is generated for it ends."""

@@ -23,4 +23,24 @@ class ContextConfig:
     prefix_tokens: int = setting(1500, "Most tokens of text before the anchor.")
     suffix_tokens: int = setting(256, "Most tokens of text after the cursor.")
     typed_tokens: int = setting(160, "Tokens typed since the anchor after which it moves.")
+    references: bool = setting(
+        True,
+        "Put pieces of other places into the prompt: definitions of what is used near the cursor, callers, what was edited "
+        "lately, project rules. They are found in the workspace's index (see the setting index); private files are never among "
+        "them.",
+    )
+    prompt_tokens: int = setting(
+        0, "Most tokens of a whole prompt, what is typed and pieces of other places among them; 0 = as n_ctx allows."
+    )
+    reference_tokens: int = setting(
+        1500,
+        "Most tokens of definitions, callers and pieces of open files. How many there are follows from cold_budget_ms and from "
+        "how fast the machine reads.",
+    )
+    edited_tokens: int = setting(400, "Most tokens of functions of the same file that were edited last and lie elsewhere.")
+    rolling_tokens: int = setting(300, "Most tokens of project rules and recent changes.")
+    rules_file: str = setting(
+        ".midfill/rules.md",
+        "File with the project's rules, below the workspace folder; they stand first in every prompt. An empty text = none.",
+    )
     cold_budget_ms: int = setting(1500, "Most time for evaluating a prompt that is not in the cache; 0 = no limit.")

@@ -13,6 +13,8 @@ from context.prompt_form import n_document_head, n_document_tail, to_prompt
 from context.text import Text
 from context.tokens import TokenTable
 from context.types import DocumentSnapshot, FileName, Layout, Piece, Plan, Prompt
+from context.zones.types import Zones
+from context.zones.wrapping import COMMENTS
 
 MAX_HEAL_BYTES = 64  # each byte may cost a token of the context window; longer words are given as tokens up to here
 _LOOK_BACK = 256  # characters
@@ -21,14 +23,33 @@ _LOOK_BACK = 256  # characters
 _HEALED = re.compile(r" ?\w+\Z|\s+\Z|[^\w\s]+\Z")
 
 
-def header_tokens(layout: Layout, file: FileName, table: TokenTable) -> tuple[int, ...]:
-    """The header for a file; empty if there is none to give."""
+def header_tokens(layout: Layout, file: FileName, table: TokenTable, zones: Zones | None = None) -> tuple[int, ...]:
+    """The header for a file; empty if there is none to give. zones: pieces that stand in it as files of their own, in front
+    of the marker that begins this file's."""
     if not file.path:
         return ()
+    own = own_marker(layout)
     tokens: list[int] = []
-    for entry in layout.header:
+    for at, entry in enumerate(layout.header):
+        if at == own and zones is not None and not isinstance(entry, str):
+            for path, text in zones.files:
+                tokens += (entry[0], *table.encode(f"{path}\n".encode("utf-8", "replace") + text))
         tokens += table.encode(_filled(entry, file)) if isinstance(entry, str) else (entry[0],)
     return tuple(tokens)
+
+
+def own_marker(layout: Layout) -> int | None:
+    """Where in the header the marker stands that begins the file's own part; None: the format has no files of their own."""
+    return max((at for at, entry in enumerate(layout.header) if not isinstance(entry, str)), default=None)
+
+
+def front_text(layout: Layout, lead: bytes, zones: Zones | None) -> bytes:
+    """What is tokenized with the prefix: pieces of other files stand behind the lead and in front of the title. lead: of
+    both, as `lead_text` gives it."""
+    if zones is None or layout.placement != COMMENTS:
+        return lead
+    n = len(layout.lead.encode())
+    return lead[:n] + b"".join(text for _, text in zones.files) + lead[n:]
 
 
 def lead_text(layout: Layout, file: FileName) -> bytes:
@@ -102,9 +123,14 @@ def _pieces(plan: Plan, text: Text, cursor: int, heal_start: int, n_sent: int) -
     where = "the anchor" if plan.layout.is_healed else "the cursor"
     named = ", behind the file's path" if plan.n_lead > len(plan.layout.lead) else ""
     prefix = f"line {first} up to {where} on line {last}{named}"
+    others = _zone_pieces(plan)
+    in_header = plan.layout.placement != COMMENTS
+    n_before = 0 if in_header else plan.n_zones
+    n_prefix = plan.n_prefix - n_before - plan.n_heads
+    n_header = plan.n_header - (plan.n_zones if in_header else 0)
     parts = {
-        "header": Piece("header", plan.window_start, plan.window_start, plan.n_header, "the file's path"),
-        "prefix": Piece("prefix", plan.window_start, plan.anchor, plan.n_prefix, prefix),
+        "header": Piece("header", plan.window_start, plan.window_start, n_header, "the file's path"),
+        "prefix": Piece("prefix", plan.window_start, plan.anchor, n_prefix, prefix),
         "suffix": Piece("suffix", cursor, suffix_end, plan.n_suffix, "what stood behind the cursor when the plan was made"),
         "typed": Piece("typed", plan.anchor, heal_start, n_sent, "typed since the anchor, up to the last word border"),
     }
@@ -113,9 +139,31 @@ def _pieces(plan: Plan, text: Text, cursor: int, heal_start: int, n_sent: int) -
         if not isinstance(entry, str):
             at = parts[following].start if isinstance(following, str) else cursor
             pieces.append(Piece("marker", at, at, 1, entry[1]))
-        elif entry != "header" or plan.n_header:
+            continue
+        if entry == ("header" if in_header else "prefix"):
+            pieces += others
+        if entry == "prefix" and plan.n_heads:
+            at = plan.window_start
+            pieces.append(Piece("core", at, at, plan.n_heads, "what encloses the cursor and begins before the window"))
+        if entry != "header" or plan.n_header:
             pieces.append(parts[entry])
     if plan.layout.is_healed:
         why = "not sent: the first generated tokens must begin with it"
         pieces.append(Piece("healing", heal_start, cursor, 0, why))
     return tuple(pieces)
+
+
+def _zone_pieces(plan: Plan) -> list[Piece]:
+    at = plan.window_start
+    return [
+        Piece(
+            piece.zone,
+            at,
+            at,
+            piece.n_tokens,
+            f"{piece.name}: {piece.why}" + (f" ({piece.cut})" if piece.cut else ""),
+            piece.id,
+            piece.path,
+        )
+        for piece in (() if plan.zones is None else plan.zones.pieces)
+    ]

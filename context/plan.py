@@ -9,13 +9,18 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from context.fim import header_tokens, lead_text, split_healing, stable_tokens
+from context.budget import own_demand
+from context.fim import front_text, header_tokens, lead_text, own_marker, split_healing, stable_tokens
 from context.fit import Fit, check
 from context.prompt_form import to_prompt
+from context.syntax import SyntaxTree
 from context.text import Edit, Text
 from context.tokens import TokenTable
 from context.types import DocumentSnapshot, FileName, Layout, Limits, Plan
-from context.window import following, preceding
+from context.window import Window, following, preceding
+from context.zones.heads import heads
+from context.zones.types import Zones
+from context.zones.wrapping import COMMENTS
 
 __all__ = ["Fit", "check", "make_plan", "shift"]
 
@@ -24,6 +29,8 @@ MAX_ANCHOR_DISTANCE = 2048  # bytes; behind this a line's start is no anchor any
 MERGE_TOKENS = 2  # text joined to the prefix may split otherwise than alone
 _NAME_SHARE = 8  # the file's path may take an eighth of the room
 _NEAR_DISTANCE = 512  # where the anchor goes instead
+_ZONE_SHARE = (3, 5)  # of the room that pieces of other files may take, where the file itself needs more than the rest
+_HEAD_SHARE, _MOST_HEADS = 4, 160  # of the prefix, tokens
 
 NO_NAME = FileName()
 _WORD_START = re.compile(r"(?<=\W)\w")
@@ -38,12 +45,16 @@ def make_plan(
     *,
     file: FileName = NO_NAME,
     previous: Plan | None = None,
+    zones: Zones | None = None,
+    tree: SyntaxTree | None = None,
 ) -> Plan:
     """Plan a prompt for a cursor (clamped into the text, and out of characters and CRLF pairs).
 
     A rendered prompt has at most limits.n_total tokens (if that leaves room for the markers), healing bytes not counted.
     file: what the model is told of the text's place, where the layout has a way and the limits have room.
     previous: the plan that served this document last, shifted by the edits since; its window is kept where possible.
+    zones: pieces of other places; left out where the limits have no room for all of them. tree: of the document, if there is
+    one: says what encloses the cursor.
     """
     text = snapshot.text
     cursor = text.floor(cursor)
@@ -51,6 +62,12 @@ def make_plan(
     notes: list[str] = []
     header, lead, n_lead = _naming(layout, file, room, table, notes)
     room = max(room - len(header) - n_lead, 0)
+    asked = zones.digest if zones is not None else ""
+    zones = _placed(zones, layout, header, len(text), limits, room, notes)
+    if zones is not None and zones.files:
+        if layout.placement != COMMENTS:
+            header = header_tokens(layout, file, table, zones)
+        room = max(room - zones.n_tokens - MERGE_TOKENS, 0)
     if layout.is_healed:
         anchor, n_sent = _anchor(text, cursor, room, table, notes)
         left = room - n_sent
@@ -66,11 +83,15 @@ def make_plan(
     n_prefix = max(min(limits.n_prefix, budget - len(after.tokens)), 0)
     keep = _kept_start(snapshot, anchor, layout, previous)
     before = preceding(text, anchor, n_prefix, table, keep, fill=limits.fill)
+    enclosing = b""
+    if tree is not None and before.start > 0:
+        before, enclosing = _with_heads(before, tree, text, cursor, anchor, n_prefix, table, keep, fill=limits.fill)
     n_more = min(most_suffix, budget - len(before.tokens))
     if before.start == 0 and after.is_cut and n_more > n_suffix:
         after = following(text, cursor, n_more, table)
     notes.append(before.note)
-    prefix_tokens = table.encode(lead + before.prefix) if lead else before.tokens
+    front = front_text(layout, lead, zones)
+    prefix_tokens = table.encode(front + enclosing + before.prefix) if front or enclosing else before.tokens
     if after.is_cut and most_suffix:
         notes.append("rest of the line cut to the limits" if after.rest_is_cut else "lines after the cursor cut to the limits")
     return Plan(
@@ -89,7 +110,40 @@ def make_plan(
         rest_is_cut=after.rest_is_cut,
         n_header=len(header),
         n_lead=len(lead),
+        zones=zones,
+        asked=asked,
+        heads=enclosing,
+        n_heads=len(table.encode(enclosing)),
     )
+
+
+def _placed(
+    zones: Zones | None, layout: Layout, header: tuple[int, ...], n_bytes: int, limits: Limits, room: int, notes: list[str]
+) -> Zones | None:
+    """The pieces if there is room for them; no pieces if not."""
+    if zones is None or not zones.files:
+        return zones
+    n = zones.n_tokens + MERGE_TOKENS
+    spare = room - own_demand(n_bytes, limits.n_prefix + limits.n_suffix)
+    has_place = layout.placement == COMMENTS or (own_marker(layout) is not None and bool(header))
+    if has_place and n <= max(room * _ZONE_SHARE[0] // _ZONE_SHARE[1], spare):
+        notes += [f"cut: {cut}" for cut in zones.cuts]
+        return zones
+    notes.append("the limits are small: pieces of other files are left out")
+    return Zones()
+
+
+def _with_heads(
+    before: Window, tree: SyntaxTree, text: Text, cursor: int, anchor: int, n_prefix: int, table: TokenTable, keep: int | None,
+    *, fill: bool,
+) -> tuple[Window, bytes]:  # fmt: skip
+    """The window and the heads of what encloses the cursor outside of it, both within the prefix's limit."""
+    most = min(n_prefix // _HEAD_SHARE, _MOST_HEADS)
+    made = heads(tree, text, cursor, before.start, most, table)
+    if not made or len(before.tokens) + len(table.encode(made)) + MERGE_TOKENS <= n_prefix:
+        return before, made
+    smaller = preceding(text, anchor, n_prefix - most - MERGE_TOKENS, table, keep, fill=fill)
+    return smaller, heads(tree, text, cursor, smaller.start, most, table)
 
 
 def shift(plan: Plan, edit: Edit) -> Plan:

@@ -16,7 +16,7 @@ from context.symbol_types import FileSymbols
 
 NEAR_BYTES = 640  # at this distance a use counts half of what it counts at the cursor
 MARGIN = 24  # points by which a row must be ahead of the one before it to overtake it in an order that stands
-_FAR_BYTES = 1 << 15  # uses farther away say nothing of what is being typed
+FAR_BYTES = 1 << 15  # uses farther away say nothing of what is being typed
 
 _NAMED, _CALLED, _REPEATED = 120, 16, 6  # a name used at the cursor; called there; per doubling of its uses
 _IMPORTED_NAME, _IMPORTED_FILE, _OWN_FILE, _OPEN, _FOLDER, _OWNER = 150, 80, 40, 40, 24, 40
@@ -93,7 +93,7 @@ def names_near(symbols: FileSymbols, cursor: int) -> tuple[NameUse, ...]:
         distance = max(cursor - use.start - len(use.name.encode("utf-8", "replace")), use.start - cursor, 0)
         before = found.get(use.name, NameUse(use.name, 0, 0, distance))
         found[use.name] = NameUse(use.name, before.count + 1, before.n_calls + use.is_call, min(before.distance, distance))
-    return tuple(found[name] for name in sorted(found) if found[name].distance <= _FAR_BYTES)
+    return tuple(found[name] for name in sorted(found) if found[name].distance <= FAR_BYTES)
 
 
 def rank(rows: Iterable[DefinitionRow], here: Here, *, previous: Sequence[Ranked] = (), n_max: int = 64) -> tuple[Ranked, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from context.text import Text
+from context.zones.types import Zones
 
 
 class Tokenizer(Protocol):
@@ -32,7 +33,7 @@ class Layout:
     nothing is healed. Behind "typed" there are markers only.
     header: what tells the model the file's path, in front of the prefix's marker: markers, and texts in which {repository} and
     {path} are replaced. title: the same inside the prefix, as text. lead: text in front of every prefix. Both are tokenized
-    together with the prefix.
+    together with the prefix. placement: how pieces of other files stand in a prompt, see `context.zones.wrapping`.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Layout:
     header: tuple[Marker | str, ...] = ()
     title: str = ""
     lead: str = ""
+    placement: str = "comments"
 
     @property
     def is_healed(self) -> bool:
@@ -96,13 +98,16 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a prompt, for `explain`. start, end: bytes of the document (equal for markers)."""
+    """A part of a prompt, for `explain`. start, end: bytes of the document (equal for markers and what stands elsewhere). id:
+    of a piece of the zones, with its version; path: the file that it is from."""
 
-    name: str  # "header" | "prefix" | "suffix" | "typed" | "healing" | "marker"
+    name: str  # "header" | "prefix" | "suffix" | "typed" | "healing" | "marker" | "core" | "reference" | "rolling"
     start: int
     end: int
     n_tokens: int
     why: str
+    id: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,10 @@ class Plan:
     rest_is_cut: the line went on behind rest_of_line but did not fit; suffix_lines is empty then.
     tokens = everything before the typed text. n_header: how many of them are the header's; n_lead: bytes in front of the prefix
     (lead and title) that were tokenized with it and count as its tokens.
+    zones: pieces of other places, None = none were asked for; they stand in front of the prefix and count as its tokens, or
+    (own files) in the header and count as that's; asked: the digest of those that were asked for, had there been room. heads:
+    what encloses the cursor and begins outside the window, right in front of the prefix; n_heads: how many of its tokens
+    those are.
     """
 
     doc_id: str
@@ -131,6 +140,29 @@ class Plan:
     rest_is_cut: bool = False
     n_header: int = 0
     n_lead: int = 0
+    zones: Zones | None = None
+    asked: str = ""
+    heads: bytes = b""
+    n_heads: int = 0
+
+    @property
+    def n_zones(self) -> int:
+        """Tokens of the zones' pieces."""
+        return 0 if self.zones is None else self.zones.n_tokens
+
+    @property
+    def state(self) -> dict[str, object]:
+        """What the plan was made of, without any text: with the same document, vocabulary and pieces it can be made again."""
+        limits = self.limits
+        return {
+            "window_start": self.window_start,
+            "anchor": self.anchor,
+            "limits": [limits.n_prefix, limits.n_suffix, limits.n_total],
+            "fill": limits.fill,
+            "zones": "" if self.zones is None else self.zones.digest,
+            "pieces": [] if self.zones is None else [piece.id for piece in self.zones.pieces],
+            "n_stable_tokens": len(self.tokens),
+        }
 
 
 @dataclass(frozen=True, slots=True)

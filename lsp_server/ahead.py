@@ -30,6 +30,7 @@ class Ahead:
         self.plan: Plan | None = None  # the last one whose prompt became resident in full: the next request may use it
         self._planning: asyncio.Task[float | None] | None = None
         self._told: tuple[float, str] | None = None
+        self._current: Plan | None = None  # the plan in use when something was warmed last
         self._is_private = True  # the document is no file of this disk: nothing of it is written there
 
     @property
@@ -81,7 +82,7 @@ class Ahead:
 
     def forget(self) -> None:
         self.stop()
-        self.plan = None
+        self.plan = self._current = None
 
     # -- preparing
 
@@ -104,7 +105,7 @@ class Ahead:
         offset: the cursor; None: nobody knows. current: the plan in use. Returns the seconds after which more is allowed, None
         if nothing is left to do. Cancelling this ends no prefill.
         """
-        self._is_private = not is_on_disk(snapshot.doc_id)
+        self._is_private, self._current = not is_on_disk(snapshot.doc_id), current
         if self._planning is not None:
             await asyncio.wait({self._planning})
         running = self.running
@@ -131,8 +132,22 @@ class Ahead:
                 await self.running.wait()
         return wait_s
 
+    async def keep(self, snapshot: DocumentSnapshot, offset: int, desk: Desk, why: str) -> None:
+        """Let the prompt of another place in the document be resident, too, besides what was warmed last: somebody was at
+        work there and may come back. Any request ends it."""
+        if await desk.allowance.refusal(desk.config.server.background):
+            return
+        outlook = desk.planner.outlook(snapshot)
+        loop = asyncio.get_running_loop()
+        plan = await loop.run_in_executor(desk.pool, desk.planner.full_plan, snapshot, offset, self._current, outlook)
+        tokens = desk.planner.render(plan, snapshot, offset).tokens
+        await self._prefill(None, desk.planner.lasting(plan, tokens), Priority.BACKGROUND, desk, why)
+        if self.running is not None:
+            await self.running.wait()
+
     async def _warm_head(self, snapshot: DocumentSnapshot, desk: Desk, why: str) -> float | None:
-        tokens = await asyncio.get_running_loop().run_in_executor(desk.pool, desk.planner.head, snapshot)
+        outlook = desk.planner.outlook(snapshot)
+        tokens = await asyncio.get_running_loop().run_in_executor(desk.pool, desk.planner.head, snapshot, outlook)
         if len(tokens) < MIN_COLD_TOKENS:
             self.tell(desk.clock(), f"not warmed {why}: where the cursor is decides what the prompt begins with")
             return None
@@ -148,7 +163,8 @@ class Ahead:
             self.tell(desk.clock(), f"not warmed {why}: {refusal}")
             return None
         loop = asyncio.get_running_loop()
-        plan = await loop.run_in_executor(desk.pool, desk.planner.full_plan, snapshot, offset, current)
+        outlook = desk.planner.outlook(snapshot)
+        plan = await loop.run_in_executor(desk.pool, desk.planner.full_plan, snapshot, offset, current, outlook)
         tokens = desk.planner.render(plan, snapshot, offset).tokens
         return await self._prefill(plan, tokens, Priority.BACKGROUND, desk, why)
 

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from context.tokens import TokenTable
-from context.types import DocumentSnapshot, Plan, Prompt
+from context.types import DocumentSnapshot
 from inference.models.choice import locate
 from inference.models.gguf import check
-from inference.types import Costs
 from lsp_server.config import Config
-from lsp_server.layouts import NO_NAME, choose_layout, file_name
-from lsp_server.planning import Planner
+from lsp_server.index.root import is_too_wide
+from lsp_server.prompting import Made, Prompter, indexed
+from lsp_server.uris import path_of
+from lsp_server.workspace import Exclusion
 
-
-class NothingResident:
-    """An engine that was just started, as far as planning asks."""
-
-    def __init__(self, n_ctx: int) -> None:
-        self.n_ctx = n_ctx
-
-    async def n_reusable(self, tokens: Sequence[int]) -> int:
-        return 0
-
-    def costs(self) -> Costs:
-        return Costs(1.0, 1.0)
+INDEX_S = 20.0  # for an index of the folder that is not there yet; it goes on with what there is
 
 
 def explain(snapshot: DocumentSnapshot, offset: int, config: Config, *, as_json: bool) -> str:
-    """The prompt that a request at `offset` has once it is prepared in full. Raises EngineError."""
+    """The prompt that a request at `offset` has once it is prepared in full; of a file below the current folder, with what that
+    folder's index knows. Raises EngineError."""
     from lsp_server.app import cache_dir
 
     path = locate(config.engine, config.server.reply_deadline_ms, cache_dir()).path
@@ -39,17 +29,28 @@ def explain(snapshot: DocumentSnapshot, offset: int, config: Config, *, as_json:
     from inference.llama.vocab import load_vocab  # native code: only once the file is there
 
     vocab = load_vocab(path)
-    layout = choose_layout(config.context.layout, vocab, header.name or path.name)
     n_ctx = min(config.engine.n_ctx, header.context_length or config.engine.n_ctx)
-    table = TokenTable(vocab, vocab.pre_type)
-    name = file_name(snapshot.doc_id, (str(Path.cwd()),)) if config.context.file_header else NO_NAME
-    planner = Planner(NothingResident(n_ctx), table, layout, config.context, config.server.max_tokens, lambda _: name)
-    plan = planner.full_plan(snapshot, offset, None)
-    prompt = planner.render(plan, snapshot, offset)
-    return _json(plan, prompt) if as_json else _table(snapshot, plan, prompt)
+    name, root = header.name or path.name, str(Path.cwd())
+
+    async def make() -> Made:
+        exclusion = Exclusion(config.server.exclude, [root])
+        is_inside = Path(root) in Path(path_of(snapshot.doc_id)).parents
+        if not (config.server.index and config.context.references and is_inside) or is_too_wide(root):
+            prompter = Prompter(vocab, name, n_ctx, config, None, [root], exclusion.reason)
+            return await prompter.prompt(snapshot, offset)
+        async with indexed([root], cache_dir(), config.server, wait_s=INDEX_S) as index:
+            prompter = Prompter(vocab, name, n_ctx, config, index, [root], exclusion.reason)
+            try:
+                return await prompter.prompt(snapshot, offset)
+            finally:
+                prompter.close()
+
+    made = asyncio.run(make())
+    return _json(made) if as_json else _table(snapshot, made)
 
 
-def _json(plan: Plan, prompt: Prompt) -> str:
+def _json(made: Made) -> str:
+    plan, prompt = made.plan, made.prompt
     return json.dumps(
         {
             "layout": plan.layout.name,
@@ -61,16 +62,18 @@ def _json(plan: Plan, prompt: Prompt) -> str:
             "n_typed_tokens": prompt.n_typed,
             "pieces": [asdict(piece) for piece in prompt.pieces],
             "notes": list(plan.notes),
+            "plan": plan.state,
+            "choice": {"why": made.why},
         }
     )
 
 
-def _table(snapshot: DocumentSnapshot, plan: Plan, prompt: Prompt) -> str:
-    text = snapshot.text
-    rows = [("piece", "tokens", "lines", "why")]
+def _table(snapshot: DocumentSnapshot, made: Made) -> str:
+    plan, prompt, text = made.plan, made.prompt, snapshot.text
+    rows = [("piece", "tokens", "lines or file", "why")]
     for piece in prompt.pieces:
         lines = f"{text.line_of(piece.start) + 1}-{text.line_of(piece.end) + 1}" if piece.end > piece.start else ""
-        rows.append((piece.name, str(piece.n_tokens), lines, piece.why))
+        rows.append((piece.name, str(piece.n_tokens), lines or piece.path, piece.why))
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     out = [f"{a:{widths[0]}}  {b:>{widths[1]}}  {c:{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
     line = text.line_of(plan.anchor)
@@ -80,6 +83,7 @@ def _table(snapshot: DocumentSnapshot, plan: Plan, prompt: Prompt) -> str:
             "",
             f"{len(prompt.tokens)} tokens, of which {prompt.n_stable} stay while you type",
             f"anchor: line {line + 1}, byte {plan.anchor - text.line_start(line)}; healing bytes: {prompt.heal.decode()!r}",
+            *([f"pieces of other places: {made.why}"] if made.why else []),
             *(f"note: {note}" for note in plan.notes),
         ]
     )

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from context.types import FileName, Layout, Marker
+from inference.families import placement_of
 from inference.types import EngineError, FimTokens
 from lsp_server.uris import path_of
 
@@ -57,7 +58,7 @@ def choose_layout(wanted: str, vocab: Speaks, model_name: str) -> Layout:
         order = (*order[:at], "typed", *order[at:])
     elif wanted == "anchored":
         order = (*order, "typed")
-    return Layout(wanted, (*head, *order), fim.header, fim.title, fim.lead)
+    return Layout(wanted, (*head, *order), fim.header, fim.title, fim.lead, placement_of(fim.family))
 
 
 def file_name(doc_id: str, roots: Iterable[str]) -> FileName:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from context.text import Edit
@@ -25,25 +25,30 @@ SOON_S = 0.05  # after Enter or an accepted text: a request that comes with it g
 _N_USED = 2
 _N_REMEMBERED = 512  # documents whose last cursor is remembered
 
-OPENED, IDLE, ACCEPTED, ENTER, BEFORE = (
+FAR_LINES = 24  # a request so far from the last place is made elsewhere
+OPENED, IDLE, ACCEPTED, ENTER, BEFORE, LEFT = (
     "when the document was opened",
     "after an idle moment",
     "after an accepted text",
     "after Enter",
     "as the document used before",
+    "as the place in the document before",
 )
 
 
 @dataclass(slots=True)
 class Place:
-    """A document in use. cursor: None: nobody knows. offered: start and bytes of the item that was answered last."""
+    """A document in use. cursor: None: nobody knows. offered: start and bytes of the item that was answered last. left: where
+    the cursor was before it went far away."""
 
     snapshot: DocumentSnapshot
     cursor: int | None = None
     offered: tuple[int, bytes] | None = None
+    left: int | None = None
 
     def edit(self, snapshot: DocumentSnapshot, edits: tuple[Edit, ...]) -> None:
         self.snapshot = snapshot
+        self.left = None if self.left is None else _moved(self.left, edits)
         # one edit is somebody typing; several at once may be a tool's, and the cursor somewhere between
         self.cursor = _moved(None if len(edits) == 1 else self.cursor, edits)
         if self.offered is not None:
@@ -52,6 +57,13 @@ class Place:
                 if edit.end <= start and edit.start < start:
                     start += len(edit.new) - (edit.end - edit.start)
             self.offered = start, text
+
+    def ask(self, snapshot: DocumentSnapshot, offset: int) -> None:
+        """A request there."""
+        text = snapshot.text
+        if self.cursor is not None and abs(text.line_of(min(self.cursor, len(text))) - text.line_of(offset)) > FAR_LINES:
+            self.left = self.cursor
+        self.snapshot, self.cursor, self.offered = snapshot, offset, None
 
     @property
     def is_accepted(self) -> bool:
@@ -64,7 +76,8 @@ class Place:
 
 class WarmUp:
     """desk: None as long as there is no engine. session: of a document. silence: why nothing is to be done for a document now,
-    or "". is_answering: somebody waits for an answer. quiet: end what is prepared for any document but this one."""
+    or "". is_answering: somebody waits for an answer. quiet: end what is prepared for any document but this one. look: find
+    out what the workspace says about a place, before its prompt is planned; is that switched on?"""
 
     def __init__(
         self,
@@ -74,6 +87,7 @@ class WarmUp:
         silence: Callable[[DocumentSnapshot], str],
         is_answering: Callable[[], bool],
         quiet: Callable[[str], None],
+        look: Callable[[DocumentSnapshot, int | None], Awaitable[bool]] | None = None,
     ) -> None:
         self._clock = clock
         self._desk = desk
@@ -81,6 +95,7 @@ class WarmUp:
         self._silence = silence
         self._is_answering = is_answering
         self._quiet = quiet
+        self._look = look
         self._used: list[Place] = []  # the one in use first
         self._cursors: dict[str, int] = {}  # of documents that were closed
         self._touched = 0.0
@@ -121,7 +136,7 @@ class WarmUp:
 
     def asked(self, query: CompletionQuery) -> None:
         place = self._place(query.snapshot)
-        place.snapshot, place.cursor, place.offered = query.snapshot, query.offset, None
+        place.ask(query.snapshot, query.offset)
         self._use(place)
         self._touched = self._clock()
         self.stop()
@@ -209,7 +224,11 @@ class WarmUp:
         if silence := self._silence(place.snapshot):
             session.ahead.tell(self._clock(), f"not warmed {why}: {silence}")
             return None
-        return await session.warm(place.snapshot, place.cursor, desk, why)
+        holds_others = self._look is not None and await self._look(place.snapshot, place.cursor)
+        wait_s = await session.warm(place.snapshot, place.cursor, desk, why)
+        if wait_s is None and place.left is not None and holds_others:
+            await session.ahead.keep(place.snapshot, place.left, desk, LEFT)
+        return wait_s
 
 
 def _moved(cursor: int | None, edits: tuple[Edit, ...]) -> int | None:

@@ -139,6 +139,10 @@ class IndexRoom:
 
     # -- questions
 
+    def covers(self, doc_id: str) -> bool:
+        """Is the document in one of the folders? Looks at paths only."""
+        return bool(self._places(doc_id))
+
     async def definitions_of(self, name: str, most: int = MOST) -> tuple[Defined, ...]:
         """Of that very name in all roots."""
         return await self._ask(lambda: self._all(lambda root: root.reader.definitions_of(name, most), most))
@@ -180,6 +184,10 @@ class IndexRoom:
     async def counts(self) -> dict[str, dict[str, int]]:
         """By root: files by what is known of them, and what is still to be looked at."""
         return await self._ask(lambda: {root.job.root: root.reader.counts() for root in self._roots})
+
+    async def is_filled(self) -> bool:
+        """Everything was looked at once, and nothing is left to be looked at."""
+        return await self._ask(lambda: all(root.is_filled() for root in self._roots))
 
     async def _ask(self, question: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, question)

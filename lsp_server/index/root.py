@@ -92,6 +92,9 @@ class Root:
         if self.requests is not None:
             self.requests.release()
 
+    def is_filled(self) -> bool:
+        return self.reader.rules() == self.job.rules and not self.reader.is_anything_pending()
+
     @property
     def worker_pid(self) -> int | None:
         return self._supervisor.pid

@@ -1,0 +1,2 @@
+"""What a prompt holds beside the text around the cursor: pieces of three zones, chosen under a budget, in an order that
+stays."""
