@@ -14,9 +14,9 @@ VOCAB = FakeVocab()
 Says = Callable[[bytes, bytes], str | None]  # (the prompt's bytes, the healing bytes) → what comes behind them
 
 
-def fake_heart(says: Says | None = None, *, max_tokens: int = 40) -> tuple[Heart, SteppedClient]:
+def fake_heart(says: Says | None = None, *, max_tokens: int = 40, n_ctx: int = 2048) -> tuple[Heart, SteppedClient]:
     """To be called on a loop."""
-    client = SteppedClient(FakeBackend(VOCAB, n_ctx=8192, n_batch=64), n_ctx=2048, costs=Costs(0.0, 0.0))
+    client = SteppedClient(FakeBackend(VOCAB, n_ctx=4 * n_ctx, n_batch=64), n_ctx=n_ctx, costs=Costs(0.0, 0.0))
 
     def on_submit(request: GenerationRequest) -> None:
         said = says(VOCAB.text(request.tokens), request.heal) if says is not None and request.n_max else None
