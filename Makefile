@@ -12,7 +12,7 @@ HAS_COMPILER := { command -v $${CC:-cc} && command -v $${CXX:-c++}; } >/dev/null
 # Without a compiler pip is to say that it found no wheel, instead of what CMake says after minutes.
 ONLY_WHEELS := $$($(HAS_COMPILER) || echo --only-binary llama-cpp-python)
 
-.PHONY: setup demo test e2e soak bench clean
+.PHONY: setup demo test e2e vsix soak bench clean
 .DELETE_ON_ERROR:
 
 setup: .venv/ready
@@ -33,7 +33,20 @@ demo: setup
 test: setup
 	@$(BIN)/python -m tests.all
 
-# The clients in the real editors, which are fetched from Debian's packages into ~/.cache/midfill-editors (MIDFILL_EDITORS).
+# The extension for VS Code, with the server's wheel in it.
+VSCODE := editors/vscode
+vsix: .venv/ready $(VSCODE)/node_modules/.package-lock.json
+	@rm -rf build $(VSCODE)/wheel $(VSCODE)/dist
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(VSCODE)/wheel .
+	@rm -rf build; cp LICENSE $(VSCODE)/LICENSE.txt
+	@cd $(VSCODE) && npm run --silent check && npm run --silent build && npx vsce package --no-dependencies --no-rewrite-relative-links --allow-missing-repository --out midfill.vsix >/dev/null
+	@echo "$(VSCODE)/midfill.vsix is built; install it with: code --install-extension $(VSCODE)/midfill.vsix"
+
+$(VSCODE)/node_modules/.package-lock.json: $(VSCODE)/package-lock.json
+	@command -v npm >/dev/null || { echo "The extension for VS Code is built with Node 20 or newer and npm. Debian and Ubuntu: apt install nodejs npm."; exit 1; }
+	@cd $(VSCODE) && npm ci --ignore-scripts --silent && touch node_modules/.package-lock.json
+
+# The clients in the real editors, which are fetched from Debian's packages and npm into ~/.cache/midfill-editors (MIDFILL_EDITORS).
 e2e: setup
 	@$(BIN)/python -m tests.editors
 
@@ -46,4 +59,4 @@ bench: setup
 	$(BIN)/python -m bench.keystroke --model $(MODEL)
 
 clean:
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .hypothesis $(VSCODE)/node_modules $(VSCODE)/dist $(VSCODE)/out $(VSCODE)/wheel $(VSCODE)/*.vsix

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,12 +18,18 @@ from tests.editors import installed
 from tests.editors.debian import Unavailable
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("neovim", "emacs", "not neovim and not emacs")  # of the tests, by name
+PARTS = ("neovim", "emacs", "vscode", "not neovim and not emacs and not vscode")  # of the tests, by name
 
 
 def fetch() -> list[str]:
     """Everything that the tests need; why something can't be had, one sentence each."""
-    needed = {**installed.PROGRAMS, "helix": lambda: installed.helix("trixie"), "pynvim": installed.pynvim}
+    needed: dict[str, Callable[[], installed.Program | Path]] = {
+        **installed.PROGRAMS,
+        "helix": lambda: installed.helix("trixie"),
+        "pynvim": installed.pynvim,
+        "code-server": installed.code_server,
+        "extension": installed.vsix,
+    }
     problems = []
     with ThreadPoolExecutor(len(needed)) as pool:
         for name, job in [(name, pool.submit(get)) for name, get in needed.items()]:

@@ -1,12 +1,12 @@
 """Which editors there are.
 
-A plain `pytest` collects nothing here: `python -m tests.editors`, which is `make e2e`, fetches the editors first.
+A plain `pytest` collects only what needs no editor: `python -m tests.editors`, which is `make e2e`, fetches them first.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,15 @@ from tests.editors.editor import Editor, Scene, until
 from tests.editors.emacs import Emacs
 from tests.editors.installed import PROGRAMS
 from tests.editors.neovim import Neovim
+from tests.editors.vscode import VSCode
 
-collect_ignore_glob = [] if "MIDFILL_TEST_EDITORS" in os.environ else ["test_*.py"]
+collect_ignore_glob = [] if "MIDFILL_TEST_EDITORS" in os.environ else ["test_[!m]*.py"]
 
 
 def start(name: str, scene: Scene, **more: Any) -> Editor:
     """A new process of the editor `name`."""
-    program = PROGRAMS[name]()
-    return Neovim(program, scene, **more) if name.startswith("neovim") else Emacs(program, scene, **more)
+    kinds: dict[str, Callable[..., Editor]] = {"neovim": Neovim, "emacs": Emacs, "vscode": VSCode}
+    return kinds[name.partition("-")[0]](PROGRAMS[name](), scene, **more)
 
 
 @pytest.fixture(scope="module", params=list(PROGRAMS))
@@ -32,7 +33,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     scene = Scene(tmp_path_factory.mktemp(request.param))
     editor = start(request.param, scene)
     editor.open(scene.file("", "first.py"))
-    until(lambda: "ready" in editor.status(), "the server", wait_s=60)
+    until(lambda: "ready" in editor.status(), "the server", wait_s=200)
     yield editor, scene
     editor.quit()
 

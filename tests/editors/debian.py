@@ -39,14 +39,14 @@ def mirror() -> str:
     raise Unavailable("no Debian mirror stands in /etc/apt; name one with MIDFILL_DEBIAN_MIRROR")
 
 
-def unpack(suite: str, packages: Sequence[str], root: Path) -> None:
-    """The packages and what they depend on, under `root`."""
+def unpack(suite: str, packages: Sequence[str], root: Path, needless: str = "") -> None:
+    """The packages and what they depend on, under `root`. needless: of these, a regular expression of names."""
     for tool in ("apt-get", "dpkg-deb"):
         if shutil.which(tool) is None:
             raise Unavailable(f"{', '.join(packages)}: needs {tool}, that is, a Debian or Ubuntu")
     with tempfile.TemporaryDirectory() as folder:
         apt = _Apt(Path(folder), suite)
-        leave_out = re.compile(f"({_NEEDLESS})")
+        leave_out = re.compile(f"({_NEEDLESS}{needless and '|' + needless})")
         try:
             apt.run("update")
             planned = re.findall(r"^Inst (\S+)", apt.run("--simulate", "install", *packages), re.M)

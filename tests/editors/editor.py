@@ -20,6 +20,20 @@ from typing import Any, Literal, Protocol
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = float(os.environ.get("MIDFILL_TEST_WAIT_S", "30"))  # for what must come; nothing is ever late because of it
 
+# of the server: it asks at every key, wherever the cursor stands
+ASKED_AT_ONCE = """
+index = false
+reply_deadline_ms = 0
+cold_budget_ms = 0
+background = "off"
+wait_ms = 0
+back_off_ms = 0
+after_delete = "on"
+inside_words = "on"
+in_comments = "on"
+in_strings = "on"
+"""
+
 # accept: all of it. undo: of the last change, by the editor's own key.
 Action = Literal["accept", "word", "line", "dismiss", "next", "previous", "trigger", "undo"]
 Command = Literal["pause", "resume", "restart", "explain"]
@@ -43,6 +57,9 @@ class Editor(Protocol):
 
     def ghost(self) -> str:
         """The text that is shown and not there; empty: none."""
+
+    def as_shown(self, ghost: str) -> str:
+        """How `ghost` gives that text, at the cursor as it stands."""
 
     def text(self) -> str:
         """Of the file that is shown, as it is in the editor."""
@@ -99,7 +116,7 @@ class Scene:
         self.script = self.folder / "script.json"
         self.say()
         settings = self.folder / "midfill.toml"
-        settings.write_text("index = false\nreply_deadline_ms = 0\ncold_budget_ms = 0\nbackground = 'off'\n" + self.settings)
+        settings.write_text(ASKED_AT_ONCE + self.settings)
         if not self.server:
             self.server = (sys.executable, "-m", "tests.editors.server", str(self.script))
         home = str(self.folder / "home")

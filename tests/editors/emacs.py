@@ -36,7 +36,7 @@ class Emacs:
         )  # fmt: skip
         command = [*program.command, "-nw", "-Q", "-l", str(INIT)]
         self._terminal = Terminal(command, environment, scene.workspace)
-        until(self._socket_path.exists, "Emacs", wait_s=60)
+        until(self._socket_path.exists, "Emacs", wait_s=200)
         self._wire = socket.socket(socket.AF_UNIX)
         self._wire.connect(str(self._socket_path))
         self._answers = self._wire.makefile("r", encoding="utf-8")
@@ -80,6 +80,9 @@ class Emacs:
 
     def ghost(self) -> str:
         return str(self._eval("(midfill-test-ghost)"))
+
+    def as_shown(self, ghost: str) -> str:
+        return ghost
 
     def text(self) -> str:
         return str(self._eval("(buffer-substring-no-properties (point-min) (point-max))"))

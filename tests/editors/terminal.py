@@ -17,9 +17,12 @@ ROWS, COLUMNS = 40, 120
 
 
 class Terminal:
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], folder: Path, size: tuple[int, int] = (ROWS, COLUMNS)
+    ) -> None:
+        """size: rows and columns."""
         self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
         self.process = subprocess.Popen(
             list(command), stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # /dev/tty is it, too

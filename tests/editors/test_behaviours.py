@@ -47,7 +47,29 @@ class Desk:
         until(lambda: any(wanted.items() <= one.items() for one in self.scene.heard(event)[-1:]), f"{event} {wanted}")
 
     def shows(self, ghost: str) -> None:
-        until(lambda: self.editor.ghost() == ghost, f"the ghost {ghost!r} instead of {self.editor.ghost()!r}")
+        try:
+            until(lambda: self.editor.ghost() == self.editor.as_shown(ghost), "it")
+        except AssertionError:
+            raise AssertionError(f"{self.editor.ghost()!r} is shown instead of {ghost!r}") from None
+
+    def shows_rest(self, ghost: str) -> None:
+        """What is left after a line was taken; whether the line's end was taken with it is the editor's way."""
+
+        def is_shown() -> bool:
+            shown = self.editor.ghost().removeprefix("\n")
+            return shown == self.editor.as_shown(ghost)
+
+        until(is_shown, f"the ghost {ghost!r}")
+
+    def take_words(self, rest: str) -> None:
+        """Word by word until `rest` is left; what a word is, is the editor's way."""
+        while (shown := self.editor.ghost()) != rest:
+            assert shown.endswith(rest) and shown != "", shown
+            self.editor.press("word")
+            self._wait_other(shown)
+
+    def _wait_other(self, shown: str) -> None:
+        until(lambda: self.editor.ghost() not in ("", shown), "the rest")
 
     def shows_nothing(self) -> None:
         assert self.editor.ghost() == ""
@@ -94,9 +116,7 @@ def test_word_by_word(desk: Desk) -> None:
     desk.editor.press("word")
     desk.shows(" = first_one(x) + 1")
     assert desk.editor.text().rstrip("\n") == "total"
-    desk.editor.press("word")
-    desk.editor.press("word")
-    desk.shows("(x) + 1")
+    desk.take_words("(x) + 1")
     assert desk.n_accepted == told  # not all of it
     desk.editor.press("accept")
     until(lambda: desk.n_accepted == told + 1, "midfill.accepted")
@@ -120,9 +140,9 @@ def test_several_lines(desk: Desk) -> None:
     desk.editor.press("trigger")
     desk.shows("one = 1\n\ttwo = 2\nthree = 3")
     desk.editor.press("line")
-    desk.shows("\n\ttwo = 2\nthree = 3")
+    desk.shows_rest("\ttwo = 2\nthree = 3")
     desk.editor.press("line")
-    desk.shows("\nthree = 3")
+    desk.shows_rest("three = 3")
     desk.editor.press("accept")
     desk.holds("# of three lines\none = 1\n\ttwo = 2\nthree = 3$0\nend()\n")
 

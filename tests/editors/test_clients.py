@@ -79,7 +79,7 @@ def test_neovim_draws_by_itself_where_one_prefers_that(scene: Scene) -> None:
     try:
         path = scene.file("\n")
         editor.open(path)
-        until(lambda: "ready" in editor.status(), "the server", wait_s=60)
+        until(lambda: "ready" in editor.status(), "the server", wait_s=200)
         editor.place(0, 0)
         editor.type("num")
         until(lambda: editor.ghost() == "ber = 12", "the ghost")

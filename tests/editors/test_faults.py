@@ -63,7 +63,7 @@ def test_hangs_then_dies_then_is_restarted_then_ends(name: str, scene: Scene) ->
     editor = start(name, scene, patience_s=1)
     try:
         editor.open(scene.file("\n", "zero.py"))
-        until(lambda: "ready" in editor.status(), "the server", wait_s=60)
+        until(lambda: "ready" in editor.status(), "the server", wait_s=200)
         process = scene.heard("start")[-1]["pid"]
         scene.say("number = 12", hangs=True)
         _is_usable(editor, scene, "one.py")
@@ -79,7 +79,7 @@ def test_hangs_then_dies_then_is_restarted_then_ends(name: str, scene: Scene) ->
         assert len(_told(editor, "has ended", "again")) == 1
         editor.command("restart")
         until(lambda: len(scene.heard("start")) > 1, "another server")
-        until(lambda: "ready" in editor.status(), "the server", wait_s=60)
+        until(lambda: "ready" in editor.status(), "the server", wait_s=200)
         editor.open(scene.file("\n", "four.py"))
         until(lambda: any(one["uri"].endswith("four.py") for one in scene.heard("open")), "the file")
         editor.place(0, 0)

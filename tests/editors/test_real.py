@@ -17,17 +17,17 @@ BEFORE = "def add(a, b):\n    "
 
 
 def test_typed_shown_accepted_saved(name: str, tmp_path: Path, real_model_path: Path) -> None:
-    settings = f'model = "{real_model_path}"\nlinger_s = 1\nmax_tokens = 16\n'
+    settings = f'model = "{real_model_path}"\nlinger_s = 1\nmax_tokens = 16\nn_threads = 1\n'
     scene = Scene(tmp_path, environment={RUNTIME_VARIABLE: os.environ[RUNTIME_VARIABLE]}, settings=settings)
     scene.server = (scene.midfill(), "lsp")
-    editor = start(name, scene)
+    editor = start(name, scene, patience_s=120)  # the model may be slow here; what counts is the text
     try:
         path = scene.file(BEFORE + "\n")
         editor.open(path)
         until(lambda: "ready" in editor.status(), "the model", wait_s=120)
         editor.place(1, 4)
         editor.type("ret")
-        ghost = until(editor.ghost, "a suggestion", wait_s=60)
+        ghost = until(editor.ghost, "a suggestion", wait_s=200)
         assert ghost.startswith("urn")
         editor.press("accept")
         until(lambda: not editor.ghost() or editor.text().rstrip("\n") == BEFORE + "ret" + ghost, "the text")

@@ -1,0 +1,36 @@
+// What pip says while it works, as a few words for a progress notification.
+
+import { BUILD_TIME } from './wording';
+
+const ENGINE = 'llama-cpp-python';
+
+/** Words for the line; undefined: nothing that matters. */
+export function stepOf(line: string): string | undefined {
+  const building = /^\s*Building wheel for (\S+)/.exec(line);
+  if (building) {
+    return building[1] === ENGINE ? BUILD_TIME : `building ${building[1]}`;
+  }
+  const collecting = /^\s*(?:Collecting|Downloading|Processing) (\S+)/.exec(line);
+  if (collecting?.[1] !== undefined) {
+    return `getting ${nameOf(collecting[1])}`;
+  }
+  if (/^\s*Installing collected packages/.test(line)) {
+    return 'installing';
+  }
+  return undefined;
+}
+
+function nameOf(requirement: string): string {
+  const file = requirement.split('/').at(-1) ?? requirement;
+  return file.split(/[<>=!~;[(]/)[0]?.replace(/-\d.*$/, '') ?? file;
+}
+
+/** Why it failed, for people. */
+export function reasonOf(lines: readonly string[]): string {
+  if (lines.some((line) => /No matching distribution found for llama-cpp-python/.test(line))) {
+    return 'no built wheel of llama-cpp-python was found';
+  }
+  const errors = lines.filter((line) => /^\s*(ERROR|error):/.test(line));
+  const last = errors.at(-1) ?? lines.at(-1) ?? 'pip gave no reason';
+  return last.replace(/^\s*(ERROR|error):\s*/, '').trim();
+}
