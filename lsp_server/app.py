@@ -18,7 +18,7 @@ from inference.config import EngineConfig
 from inference.memory_report import MemoryBoard
 from inference.models.choice import locate
 from inference.types import Counters
-from lsp_server import stdio, tcp
+from lsp_server import feedback, stdio, tcp
 from lsp_server.__main__ import version
 from lsp_server.address import Address
 from lsp_server.completer import Completions
@@ -83,20 +83,21 @@ class App:
     def __init__(self, sources: Sources, way: Way) -> None:
         config, _ = load(sources)
         self.server = make_server(version())
-        self.completer = Completions(config)
         self.status = Status(self.server)
+        self.index = IndexRoom(lambda: cache_dir(), version(), self._indexing, self._show)
+        self.completer = Completions(config, index=self.index)
         self.exclusion = Exclusion()
         self.completer.roots = lambda: self.exclusion.roots
         self.completer.why_private = self.exclusion.reason
         self.store = DocumentStore(self.exclusion.reason)
         self.engine = EngineRoom(self.server, self.completer, self.status, way, lambda: self.room.config, version())
-        self.index = IndexRoom(lambda: cache_dir(), version(), self.status.index, self._show)
         self.room = register(
             self.server, self.completer, self.store, self.exclusion, self.status, sources, on_started=self._start
         )
         self.room.on_saved = self.index.changed
-        self.room.on_rules = self._set_index
+        self.room.on_rules = self._set_rules
         editor.register(self.server, self.index.changed)
+        feedback.register(self.server, self.completer.told)
         thinking = self.completer.on_thinking
 
         def think(is_busy: bool, reason: str) -> None:
@@ -114,6 +115,15 @@ class App:
 
     def _set_index(self) -> None:
         self.index.configure(self.room.config.server, self.exclusion.on_disk)
+
+    def _set_rules(self) -> None:
+        self._set_index()
+        self.completer.look_again(forget=True)
+
+    def _indexing(self, percent: int | None) -> None:
+        self.status.index(percent)
+        if percent is None:
+            self.completer.look_again(forget=False)
 
     def _show(self, sentence: str) -> None:
         params = types.ShowMessageParams(type=types.MessageType.Warning, message=f"midfill: {sentence}")

@@ -16,6 +16,7 @@ WANTED = {
     "float": "a number",
     "str": "a text",
     "tuple[str, ...]": "a list of texts",
+    "ByLanguage": "a table of language ids, each a table of settings",
 }
 
 
@@ -47,12 +48,23 @@ BOUNDS = {
     "background": Bound(choices=("auto", "on", "off")),
     "idle_ms": _MS,
     "debounce_ms": Bound(0, 10_000),
+    "wait_ms": Bound(0, 10_000),
+    "back_off_ms": _MS,
+    "after_delete": Bound(choices=("off", "on")),
+    "inside_words": Bound(choices=("off", "on")),
+    "in_comments": Bound(choices=("off", "on")),
+    "in_strings": Bound(choices=("auto", "on", "off")),
+    "result_cache_bytes": Bound(0, 1 << 30),
     "index_file_bytes": Bound(1024, 64 * 1024 * 1024),
     "max_file_bytes": Bound(1024, 256 * 1024 * 1024),
     "layout": Bound(choices=("auto", "anchored", "psm", "spm", "ltr")),
     "prefix_tokens": Bound(16, 1_000_000),
     "suffix_tokens": Bound(0, 1_000_000),
     "typed_tokens": Bound(8, 100_000),
+    "prompt_tokens": Bound(0, 1_000_000),
+    "reference_tokens": Bound(0, 1_000_000),
+    "edited_tokens": Bound(0, 1_000_000),
+    "rolling_tokens": Bound(0, 1_000_000),
     "cold_budget_ms": _MS,
     "n_ctx": Bound(256, 1_048_576),
     "n_sequences": Bound(1, 64),
@@ -68,6 +80,7 @@ BOUNDS = {
     "step_ms": Bound(0, 60_000),
     "chunk_ms": Bound(1, 60_000),
     "background_rows": Bound(1, 4096),
+    "drafts": Bound(choices=("auto", "off")),
     "linger_s": Bound(0, 86_400),
     "unload_s": Bound(0, 2_592_000),
 }
@@ -77,6 +90,8 @@ def shown(value: object) -> str:
     """A value as one writes it into the settings file."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+        return "{ " + ", ".join(f"{name} = {shown(one)}" for name, one in value) + " }"
     if isinstance(value, tuple):
         return "[" + ", ".join(f'"{entry}"' for entry in value) + "]"
     return f'"{value}"' if isinstance(value, str) else f"{value}"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from context.languages import language_of
 from context.text import Text
 from context.types import DocumentSnapshot
 from inference.clients.base import EngineClient
@@ -119,7 +120,7 @@ def read_document(place: str, config: Config) -> Document:
     if not 1 <= column <= len(characters) + 1:
         raise EngineError(f"line {line} of {path} has columns 1 to {len(characters) + 1}; there is no column {column}")
     offset = start + len(characters[: column - 1].encode())
-    return Document(DocumentSnapshot(doc_id, 1, path.suffix.lstrip("."), text), offset)
+    return Document(DocumentSnapshot(doc_id, 1, language_of(path.name, data[:256]) or path.suffix.lstrip("."), text), offset)
 
 
 def _parse_place(place: str) -> tuple[str, int, int]:

@@ -19,9 +19,14 @@ from inference.types import EngineError
 from lsp_server.allowance import Allowance
 from lsp_server.config import Config
 from lsp_server.desk import Desk, TimedTokenizer
+from lsp_server.dressing import Dressing, placed
+from lsp_server.inquiry import Index
 from lsp_server.layouts import NO_NAME, choose_layout, file_name
+from lsp_server.learned import Learned
+from lsp_server.outcome import Said
 from lsp_server.planning import Planner
 from lsp_server.power import Power
+from lsp_server.references import LATE_S, References
 from lsp_server.session import Session
 from lsp_server.trace import Phases, Record, Trace
 from lsp_server.trees import Trees
@@ -29,10 +34,12 @@ from lsp_server.types import Completion, CompletionQuery
 from lsp_server.warmup import WarmUp
 
 logger = logging.getLogger(__name__)
+_QUOTED_BYTES = 4 << 20  # what the tokens of other files may take
 
 
 class Completions:
-    """pool: for planning; None = a thread of its own. power: tells whether the machine runs on its battery."""
+    """pool: for planning; None = a thread of its own. power: tells whether the machine runs on its battery. index: what is
+    known of the workspace's code; None: prompts hold the document alone."""
 
     def __init__(
         self,
@@ -40,6 +47,7 @@ class Completions:
         clock: Callable[[], float] = time.monotonic,
         pool: Executor | None = None,
         power: Power | None = None,
+        index: Index | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -50,11 +58,13 @@ class Completions:
         self._paused_until: float | None = None
         self._allowance = Allowance(power or Power(clock, executor=pool))
         self._warm_up = WarmUp(
-            clock, lambda: self._desk, self._session, self._why_cold, lambda: self._is_answering, self._rest_others
+            clock, lambda: self._desk, self._session, self._why_cold, lambda: self._is_answering, self._rest_others, self._look
         )
         self._n_asked = self._n_offered = 0
         self.trace = Trace()
         self.trees = Trees(pool)
+        self._learned = Learned(clock, self.trees)
+        self.references = References(index, self.trees, clock, lambda doc: self.why_private(doc), lambda: self.roots(), pool)
         self.not_ready = "the model is still loading"
         self.on_thinking: Callable[[bool, str], None] = lambda busy, reason: None
         self.on_needed: Callable[[], None] = lambda: None  # a request came while there is no engine
@@ -72,6 +82,7 @@ class Completions:
         self._client = client
         self._tokenizer = TimedTokenizer(client.vocab.encode, self._clock)
         self._table = TokenTable(self._tokenizer, client.vocab.pre_type, client.vocab.pieces)
+        self._other_table = TokenTable(client.vocab, client.vocab.pre_type, client.vocab.pieces, max_bytes=_QUOTED_BYTES)
         self._set_out()
         self._warm_up.again()
 
@@ -90,6 +101,7 @@ class Completions:
 
     def _leave_sessions(self) -> None:
         """Nothing of them is good for another engine. Those that answer somebody end with their streams."""
+        self._learned.results.forget()
         sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
             if not session.is_answering:
@@ -111,6 +123,7 @@ class Completions:
 
     def _set_out(self) -> None:
         """What sessions work with, for the settings and the client as they are now."""
+        self._learned.forget(self._config.server.result_cache_bytes)
         if self._client is None:
             return
         config = self._config
@@ -119,33 +132,62 @@ class Completions:
         except EngineError as error:
             self._desk, self.not_ready = None, str(error)
             raise
-        planner = Planner(self._client, self._table, layout, config.context, config.server.max_tokens, self._name_of)
-        self._desk = Desk(self._client, planner, self._tokenizer, config, self._clock, self._pool, self._allowance)
+        layout = placed(layout, config.context)
+        is_on = config.context.references and config.server.index and self.references.has_index
+        outlook = self.references.outlook if is_on else None
+        planner = Planner(self._client, self._table, layout, config.context, config.server.max_tokens, self._name_of, outlook)
+        self.references.use(Dressing.of(self._other_table, planner, layout, config.context) if is_on else None)
+        self._desk = Desk(
+            self._client, planner, self._tokenizer, config, self._clock, self._pool, self._allowance, self._learned, self.trees
+        )
+
+    async def _look(self, snapshot: DocumentSnapshot, offset: int | None) -> bool:
+        await self.references.look(snapshot, offset, LATE_S)
+        return self.references.is_on
+
+    async def found(self, snapshot: DocumentSnapshot, offset: int) -> None:
+        """What the workspace says about a place is known, and the next prompt there holds it. For whoever wants no request
+        without."""
+        await self.references.look(snapshot, offset)
+
+    def look_again(self, *, forget: bool) -> None:
+        """The index knows more; or (forget) other files may be used now, and what was found before is not used any more."""
+        if self.references.is_on:
+            self.references.ask_again()
+            if forget:
+                self.references.forget()
+                for session in self._sessions.values():
+                    session.forget_plan()
+            self._warm_up.again()
 
     def _name_of(self, doc_id: str) -> FileName:
         return file_name(doc_id, self.roots()) if self._config.context.file_header else NO_NAME
 
     def _session(self, doc_id: str) -> Session:
-        return self._sessions.setdefault(doc_id, Session())
+        return self._sessions.setdefault(doc_id, Session(self._learned.outcomes.tell))
 
     def opened(self, snapshot: DocumentSnapshot) -> None:
         self.closed(snapshot.doc_id)
         self.trees.opened(snapshot)
+        self.references.opened(snapshot)
+        self._session(snapshot.doc_id).opened(snapshot)
         self._warm_up.opened(snapshot)
 
     def changed(self, snapshot: DocumentSnapshot, edits: tuple[Edit, ...]) -> None:
         self.trees.changed(snapshot, edits)
+        self.references.changed(snapshot, edits)
         cursor = self._warm_up.changed(snapshot, edits)
-        session = self._sessions.get(snapshot.doc_id)
-        if session is not None:
-            session.changed(snapshot, edits, cursor)
+        edit = self._session(snapshot.doc_id).changed(snapshot, edits, cursor, self._clock())
+        self._learned.changed(snapshot, edit)
 
     def closed(self, doc_id: str) -> None:
         self.trees.closed(doc_id)
+        self.references.closed(doc_id)
         self._warm_up.closed(doc_id)
         session = self._sessions.pop(doc_id, None)
         if session is not None:
             session.close()
+        self._learned.results.forget(doc_id)
 
     async def complete(self, query: CompletionQuery) -> Completion:
         """Answer one request. Raises Superseded if a newer one for the same document came first."""
@@ -155,6 +197,7 @@ class Completions:
         self.trace.add(record)
         record.reason = self._silence()
         self._n_asked += 1
+        self._learned.asked(self.roots())
         if self._client is None:
             self.on_needed()
         if self._desk is None or record.reason:
@@ -173,6 +216,8 @@ class Completions:
             if not self._is_answering:
                 self.on_thinking(False, record.reason)
             self._warm_up.answered(query, completion)
+            self.references.answered(query.snapshot, query.offset)
+            self.references.tell(record)
 
     @property
     def _is_answering(self) -> bool:
@@ -198,13 +243,20 @@ class Completions:
             return "midfill is switched off by the setting enabled"
         return "paused" if self.is_paused else ""
 
-    def counts(self) -> dict[str, int]:
-        """Requests so far, and how many of them were offered something."""
-        return {"requests": self._n_asked, "offered": self._n_offered}
+    def counts(self) -> dict[str, object]:
+        """Requests so far, how many of them were offered something, and what became of that, by language and shape."""
+        for session in self._sessions.values():
+            session.following.passed(self._clock())
+        return {"requests": self._n_asked, "offered": self._n_offered, "outcomes": self._learned.outcomes.counts()}
 
     def accepted(self, request_id: int) -> None:
-        logger.debug("the item of request %d was accepted", request_id)
+        self.told(request_id, Said.ACCEPTED)
         self._warm_up.accepted()
+
+    def told(self, request_id: int, what: Said) -> None:
+        """The client says what was done with the item of a request."""
+        for session in self._sessions.values():
+            session.following.confirmed(request_id, what, self._clock())
 
     def explain(self) -> dict[str, object]:
         last = self.trace.last
@@ -218,6 +270,7 @@ class Completions:
         self._warm_up.stop()
         for session in self._sessions.values():
             session.ahead.stop()
+            session.prefetch.stop()
 
     @property
     def is_paused(self) -> bool:
@@ -230,5 +283,6 @@ class Completions:
             self.closed(doc_id)
         if engine and self._client is not None:
             await self._client.aclose()
+        self.references.close()
         self.trees.close()
         self._pool.shutdown(wait=False, cancel_futures=True)

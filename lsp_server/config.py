@@ -19,7 +19,9 @@ from typing import Any
 
 from context.config import ContextConfig
 from inference.config import EngineConfig
+from lsp_server import by_language
 from lsp_server.bounds import BOUNDS, WANTED, shown
+from lsp_server.by_language import ByLanguage
 from lsp_server.workspace import PRIVATE
 
 FILE_NAME = "midfill.toml"
@@ -27,9 +29,10 @@ FILE_VARIABLE = "MIDFILL_CONFIG"
 SECTION = "midfill"
 
 
-def setting(default: Any, doc: str, *, live: bool = True) -> Any:
-    """A dataclass field with its documentation; `live` says that a change applies without restart."""
-    return field(default=default, metadata={"doc": doc, "live": live})
+def setting(default: Any, doc: str, *, live: bool = True, by_language: bool = False) -> Any:
+    """A dataclass field with its documentation. live: a change applies without restart. by_language: it may differ by
+    language."""
+    return field(default=default, metadata={"doc": doc, "live": live, "by_language": by_language})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,38 @@ class ServerConfig:
     )
     reply_deadline_ms: int = setting(400, "Latest answer to an automatic request with a warm prompt; 0 = no deadline.")
     adopt_ms: int = setting(60, "How long a cancelled or replaced generation waits for a request that agrees with it.")
-    debounce_ms: int = setting(0, "Wait before an automatic request reaches the model, for machines where every start costs.")
+    debounce_ms: int = setting(
+        0,
+        "Shortest wait before an automatic request reaches the model, for machines where every start costs.",
+        by_language=True,
+    )
+    wait_ms: int = setting(
+        150,
+        "Longest wait before an automatic request reaches the model while you type; how long it is follows your rhythm and the "
+        "place, less what the model is expected to take. 0 = none. What is known already, or asked by hand, never waits.",
+        by_language=True,
+    )
+    back_off_ms: int = setting(
+        1000,
+        "Longest wait that is added where suggestions were rejected lately; it fades within minutes. 0 = none.",
+        by_language=True,
+    )
+    after_delete: str = setting(
+        "off", "Whether to ask the model by itself right after you deleted something.", by_language=True
+    )
+    inside_words: str = setting("off", "Whether to ask it by itself where a letter follows the cursor.", by_language=True)
+    in_comments: str = setting("off", "Whether to ask it by itself in comments.", by_language=True)
+    in_strings: str = setting(
+        "auto", "The same in strings; auto: only in languages that consist of them, e.g. JSON, YAML, HTML.", by_language=True
+    )
+    by_language: ByLanguage = setting(  # noqa: RUF009
+        (), 'Other values for some languages, by the editor\'s language ids: `[by_language.rust]`, then `in_comments = "on"`.'
+    )
     typed_through: bool = setting(True, "Answer at once while you type what the last suggestion says.")
+    result_cache_bytes: int = setting(
+        4 * 1024 * 1024, "Memory for what was suggested before: where the text is the same again, it comes at once. 0 = none."
+    )
+    prefetch: bool = setting(True, "Prepare what follows a suggestion while you look at it, as far as `background` allows.")
     background: str = setting(
         "auto",
         "Prefill the next prompt in the background, so that the next key finds it warm: auto, unless the machine runs on its "
@@ -91,6 +124,8 @@ class Sources:
 
 
 _ADDED = frozenset({"exclude"})  # lists that are added to the default instead of replacing it
+
+
 def rooms(config: Config) -> Iterator[tuple[str, Any, Field[Any]]]:
     """(room, its settings, field) for every setting. Names are unique over all rooms."""
     for room in fields(config):
@@ -199,9 +234,7 @@ def _merge(config: Config, table: Mapping[Any, object], source: str, problems: l
     return replace(config, **parts)
 
 
-def _flat(
-    table: Mapping[Any, object], room_names: set[str], source: str, problems: list[str]
-) -> Iterator[tuple[str, object]]:
+def _flat(table: Mapping[Any, object], room_names: set[str], source: str, problems: list[str]) -> Iterator[tuple[str, object]]:
     """(name, value) of `name = 1`, `[room] name = 1` and `"room.name" = 1`; camelCase counts as snake_case."""
     for key, value in table.items():
         name = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", str(key)).lower()
@@ -225,6 +258,9 @@ def _check(one: Field[Any], value: object) -> Any:
     """The value as the setting's type, or what it should have been."""
     kind, bound = str(one.type), BOUNDS.get(one.name)
     wanted = _Wrong(WANTED[kind] + (f", {bound}" if bound else "")) if not (bound and bound.choices) else _Wrong(str(bound))
+    if kind == "ByLanguage":
+        read = by_language.read(value, by_language.names(ServerConfig), _check, _Wrong)
+        return _Wrong(read) if isinstance(read, str) else read
     if kind == "tuple[str, ...]":
         if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):
             return wanted

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from inference.clients.base import EngineClient
 from lsp_server.allowance import Allowance
 from lsp_server.config import Config
+from lsp_server.learned import Learned
 from lsp_server.planning import Planner
+from lsp_server.trees import Trees
 
 
 class TimedTokenizer:
@@ -30,7 +32,8 @@ class TimedTokenizer:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """pool: one thread for planning that is too long for the event loop. allowance: what the background may do."""
+    """pool: one thread for planning that is too long for the event loop. allowance: what the background may do. learned: what
+    was generated before, and when to ask. trees: the documents' syntax."""
 
     client: EngineClient
     planner: Planner
@@ -39,3 +42,5 @@ class Desk:
     clock: Callable[[], float]
     pool: Executor
     allowance: Allowance
+    learned: Learned
+    trees: Trees

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from inference.backend import Vocab
 from inference.config import EngineConfig
+from inference.drafts.chunks import CHUNK_BYTES, Chunks
 from inference.endpoint import make_key, read_key
 from inference.engine import Engine
 from inference.engine_host import ModelHost
@@ -55,13 +56,14 @@ async def prepare(args: argparse.Namespace, config: Config, on_end: Callable[[st
         is_background=args.background,
     )
     where = _where(args, model)
-    process = Process(record, where, engine.linger_s if args.background else None, on_end)
+    chunks = Chunks(CHUNK_BYTES if engine.drafts != "off" else 0)
+    process = Process(record, where, engine.linger_s if args.background else None, on_end, chunks=chunks)
     board = MemoryBoard()
     host = ModelHost(
         model,
         located.name,
         settings_of(engine),
-        _opener(engine, model, cache_dir, located.name, board),
+        _opener(engine, model, cache_dir, located.name, board, chunks),
         lambda: _vocabulary(model.path),
         notices=(located.notice,) if located.notice else (),
         memory=board,
@@ -95,13 +97,13 @@ def _where(args: argparse.Namespace, model: ModelFile) -> Where:
 
 
 def _opener(
-    config: EngineConfig, model: ModelFile, cache_dir: Path, name: str, board: MemoryBoard
+    config: EngineConfig, model: ModelFile, cache_dir: Path, name: str, board: MemoryBoard, chunks: Chunks
 ) -> Callable[[Callable[[float], None]], tuple[Engine, Vocab]]:
     def open_it(on_progress: Callable[[float], None]) -> tuple[Engine, Vocab]:
         from inference.llama.opening import open_engine
 
         known = {"name": name, "digest": model.digest}
-        return open_engine(config, model.path, cache_dir, on_progress, **known, on_memory=board.take)
+        return open_engine(config, model.path, cache_dir, on_progress, **known, on_memory=board.take, chunks=chunks)
 
     return open_it
 

@@ -10,55 +10,47 @@ milliseconds with a text that agrees. A client that asks for both kinds at the s
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from functools import partial
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from context.plan import Fit, check, shift
-from context.prompt_form import to_prompt
-from context.text import Edit
+from context.text import Edit, Text
 from context.types import DocumentSnapshot, Plan
 from inference.types import FinishReason, GenerationRequest, GenerationStats
 from lsp_server.ahead import Ahead
+from lsp_server.asking import Timing, around
 from lsp_server.desk import Desk
-from lsp_server.generation import Generation, Said
-from lsp_server.offer import as_if_selected, is_single_line_place, offers, why_empty
-from lsp_server.reply import ReplyRules, decide, rules_for
+from lsp_server.draft_material import DraftMaterial
+from lsp_server.enough import Wants
+from lsp_server.generation import Generation
+from lsp_server.live import Live, read
+from lsp_server.offer import as_if_selected, judge_of, offers, wants_line
+from lsp_server.outcome import Following, Outcome
+from lsp_server.prefetch import Prefetch
+from lsp_server.reluctance import Kind, place_of
+from lsp_server.reply import rules_for
 from lsp_server.trace import Record
+from lsp_server.trigger import LastEdit, last_edit
 from lsp_server.types import Completion, CompletionQuery, Superseded
 from lsp_server.uris import is_on_disk
 
 
-class Live:
-    """A request being answered: `superseded` is resolved when a newer one ends it, and its work is cancelled. generation: what
-    it reads from, once that is known."""
-
-    def __init__(self, query: CompletionQuery) -> None:
-        self.superseded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.task: asyncio.Task[Completion] | None = None
-        self.generation: Generation | None = None
-        self._query = query
-
-    def is_ended_by(self, newer: CompletionQuery) -> bool:
-        """Inline and plain completion of the same place stand side by side; anything else that is newer takes over."""
-        mine = self._query
-        is_same_place = newer.snapshot.text is mine.snapshot.text and newer.offset == mine.offset
-        return newer.is_plain == mine.is_plain or not is_same_place
-
-    def supersede(self) -> None:
-        if not self.superseded.done():
-            self.superseded.set_result(None)
-        if self.task is not None:
-            self.task.cancel()
-
-
 class Session:
-    def __init__(self) -> None:
+    """tell: is told what became of each item."""
+
+    def __init__(self, tell: Callable[[Outcome, Outcome | None], None] = lambda outcome, corrects: None) -> None:
         self._plan: Plan | None = None
         self._generation: Generation | None = None
         self.ahead = Ahead()
+        self.prefetch = Prefetch()
+        self.following = Following(tell)
+        self._material = DraftMaterial()
         self._live: list[Live] = []
         self._choosing = asyncio.Lock()  # two requests for the same place find or begin one generation, not two
+        self._is_closed = False
+        self._text: Text | None = None  # as last reported
+        self._last_edit: LastEdit | None = None
 
     async def complete(self, query: CompletionQuery, desk: Desk, record: Record) -> Completion:
         """Answer one request, and record what it cost."""
@@ -79,6 +71,7 @@ class Session:
                 raise Superseded
             completion = live.task.result()
             record.phases.lap("deliver")
+            self._follow(query, completion, live.generation, desk)
             return completion
         except asyncio.CancelledError:
             record.reason = "cancelled by the editor"
@@ -93,46 +86,79 @@ class Session:
             if live.generation is not None and live.generation is not self._generation and not self._is_read(live.generation):
                 live.generation.cancel()  # replaced while this one read it
 
+    def _follow(self, query: CompletionQuery, completion: Completion, generation: Generation | None, desk: Desk) -> None:
+        """What becomes of the answer, and what would follow it."""
+        self.following.asked(query.offset, desk.clock())
+        if not completion.items or generation is None or query.selected is not None or self._text is not query.snapshot.text:
+            return
+        item, text = completion.items[0], query.snapshot.text
+        shape = "block" if "\n" in item.text else "line"
+        kind = Kind(query.snapshot.language, shape, place_of(*around(text, query.offset)))
+        self.following.offered(completion.request_id, item, text, query.offset, kind, desk.clock())
+        self.prefetch.answered(query.snapshot, item, generation, self._plan, desk)
+
     @property
     def is_answering(self) -> bool:
         return bool(self._live)
 
-    def changed(self, snapshot: DocumentSnapshot, edits: tuple[Edit, ...], cursor: int) -> None:
+    def opened(self, snapshot: DocumentSnapshot) -> None:
+        self._text = snapshot.text
+
+    def changed(self, snapshot: DocumentSnapshot, edits: tuple[Edit, ...], cursor: int, now: float) -> LastEdit | None:
         """The document was edited: plans keep their place in it. Whether they still hold is decided when they are used.
 
-        cursor: where it is now, as far as anybody knows.
+        cursor: where it is now, as far as anybody knows. Returns what was done.
         """
+        if self._text is not None and (last := last_edit(self._text, edits)) is not None:
+            is_accepted = self.following.is_open and self.following.edited(self._text, edits, now)
+            self._last_edit = replace(last, is_accepted=is_accepted)
+        self._text = snapshot.text
+        self.prefetch.changed(snapshot.text, self._last_edit)
         for edit in edits:
             if self._generation is not None:
                 self._generation.plan = shift(self._generation.plan, edit)
             if self._plan is not None:
                 self._plan = shift(self._plan, edit)
         self.ahead.changed(snapshot, edits, cursor)
+        return self._last_edit
 
     async def warm(self, snapshot: DocumentSnapshot, cursor: int | None, desk: Desk, why: str) -> float | None:
         """See `Ahead.warm`."""
         return await self.ahead.warm(snapshot, cursor, self._plan, desk, why)
 
     def forget_plan(self) -> None:
-        """Settings changed: plan anew."""
+        """Settings changed: plan anew, and generate anew."""
         self._plan = None
+        if self._generation is not None and not self._is_read(self._generation):
+            self._generation.cancel()
+            self._generation = None
+        self.prefetch.stop()
         self.ahead.forget()
 
     def rest(self) -> None:
         """Another document is asked about: what goes on here would only slow that down. What is resident stays."""
         if self.is_answering:
             return
+        self.prefetch.stop()
         if self._generation is not None:
             self._generation.cancel()
         self.ahead.stop()
 
     def close(self) -> None:
+        self._is_closed = True
+        self.prefetch.close()
+        self.following.closed()
         if self._generation is not None:
             self._generation.cancel()
         self.ahead.stop()
+        self._material.stop()
         for live in self._live:
             live.supersede()
         self._live.clear()
+
+    def _keep(self, generation: Generation, since: float, desk: Desk) -> None:
+        if not self._is_closed and desk.config.server.typed_through:
+            desk.learned.results.keep(generation, since)
 
     def _park(self, adopt_s: float) -> None:
         if self._generation is not None and not self._is_read(self._generation):
@@ -144,66 +170,100 @@ class Session:
     # -- one request
 
     async def _answer(self, live: Live, query: CompletionQuery, desk: Desk, record: Record) -> Completion:
-        if desk.config.server.debounce_ms and not query.invoked:
-            await asyncio.sleep(desk.config.server.debounce_ms / 1000)
-            record.phases.lap("queue")
         snapshot, offset = as_if_selected(query)
-        single_line = is_single_line_place(snapshot.text, offset)
+        last = self._last_edit
+        accepted = last is not None and last.is_accepted and last.end == query.offset
+        single_line = wants_line(snapshot, offset, accepted=accepted)
         n = desk.config.server.n_candidates if query.invoked and not query.is_plain else 1
+        wants = Wants(snapshot, offset, single_line, n, query.invoked)
         async with self._choosing:
-            generation = self._generation
-            if generation is not None and self._is_usable(generation, snapshot, offset, desk, single_line, n):
-                record.source = "adopted" if generation.is_parked else "typed through"
-                generation.adopt()
-                record.phases.lap("assemble")
-            else:
-                generation = await self._begin(snapshot, offset, desk, record, n, first_line=single_line and n > 1)
+            generation = self._known(wants, desk, record)
+        timing = Timing()
+        if generation is None and not query.invoked:
+            shape = "line" if single_line else "block"
+            costs = desk.client.costs()
+            timing = desk.learned.asking.timing(query.snapshot, query.offset, self._last_edit, desk.config.server, costs, shape)
+            if timing.refusal:
+                record.reason = timing.refusal
+                return Completion(0, (), record.reason)
+            if timing.wait_s > 0:
+                await asyncio.sleep(timing.wait_s)
+                record.waited_ms = timing.wait_s * 1000
+                record.phases.lap("queue")
+        async with self._choosing:
+            generation = generation or self._known(wants, desk, record) or await self._begin(wants, desk, record)
             live.generation = generation
         rules = rules_for(
             invoked=query.invoked,
             single_line=single_line and n == 1,  # several are compared when all have ended
-            asked=query.received,
+            asked=query.received + timing.extra_s,
             deadline_ms=desk.config.server.reply_deadline_ms,
             n_new=generation.n_ahead,
             ms_per_token=desk.client.costs().prefill_ms_per_token,
             cold_budget_ms=desk.config.context.cold_budget_ms,
         )
-        typed = to_prompt(snapshot.text.slice(generation.plan.anchor, offset), generation.plan.anchor == 0)
-        first = await _read(generation, typed, rules, desk, record)
-        items = offers(generation.said(typed) if n > 1 else (first,), query, snapshot, offset)
-        record.n_offered = len(items[0].text) if items else 0
-        record.reason = "" if items else generation.error or why_empty(first.rest, first.is_whole)
+        typed = wants.typed_since(generation.plan.anchor)
+        asked = desk.clock()
+        first = await read(generation, typed, rules, desk, record)
+        if record.source == "generated" and not query.invoked:
+            desk.learned.asking.pace.answered((desk.clock() - asked) * 1000)
+        tree = desk.trees.of(query.snapshot)
+        told = offers(generation.said(typed) if n > 1 else (first,), query, snapshot, offset, tree, now=self._text)
+        record.n_offered = len(told.items[0].text) if told.items else 0
+        record.reason = "" if told.items else generation.error or told.reason
+        record.notes += told.notes
         record.phases.lap("postprocess")
-        return Completion(generation.request_id, items, record.reason)
+        return Completion(generation.request_id, told.items, record.reason)
 
-    def _is_usable(
-        self, generation: Generation, snapshot: DocumentSnapshot, offset: int, desk: Desk, single_line: bool, n: int
-    ) -> bool:
-        """Does what was generated agree with what was typed since, and does it, or will it, say more than that? n: candidates
-        wanted."""
+    def _known(self, wants: Wants, desk: Desk, record: Record) -> Generation | None:
+        """What says already, or is about to say, what comes here: the generation at hand, or one of before."""
+        found = self._generation
+        if found is not None and self._is_usable(found, wants, desk):
+            record.source = "adopted" if found.is_parked else "typed through"
+            found.adopt()
+        elif not desk.config.server.typed_through:
+            return None
+        elif self.prefetch.has(wants) and (found := self.prefetch.take()) is not None:
+            record.source, self._generation = "prefetched", found
+        else:
+            snapshot, offset = wants.snapshot, wants.offset
+            pieces = desk.planner.outlook(snapshot).wanted
+
+            def is_current(plan: Plan, since: float) -> bool:
+                return desk.learned.versions.are_current(plan, since, pieces, snapshot.text)
+
+            found = desk.learned.results.find(snapshot, offset, wants.has_enough, is_current)
+            if found is None or (found.plan.limits != desk.planner.full and self._has_better(snapshot, offset, desk)):
+                return None
+            record.source = "prefetched" if found.request_id in self.prefetch.made else "known"
+            if self._generation is not None and self._generation is not found and not self._is_read(self._generation):
+                self._generation.cancel()
+            self._generation = found
+        record.phases.lap("assemble")
+        return found
+
+    def _is_usable(self, generation: Generation, wants: Wants, desk: Desk) -> bool:
+        """Does what was generated agree with what was typed since, and does it, or will it, say more than that?"""
         server = desk.config.server
-        if generation.n_candidates < n:
-            return False
-        if generation.n_candidates > n and generation.is_running and not self._is_read(generation):
+        if generation.n_candidates > wants.n and generation.is_running and not self._is_read(generation):
             return False  # a keystroke does not wait for steps that others ride in; its tokens are resident
         if not self._is_read(generation) and not (server.adopt_ms > 0 if generation.is_parked else server.typed_through):
             return False
         if generation.is_ending or generation.finish in (FinishReason.CANCELLED, FinishReason.ERROR):
             return False
         plan = generation.plan
-        if offset < plan.anchor or check(plan, snapshot, offset)[0] is Fit.REPLAN:
+        if wants.offset < plan.anchor or check(plan, wants.snapshot, wants.offset)[0] is Fit.REPLAN:
             return False
-        typed = to_prompt(snapshot.text.slice(plan.anchor, offset), plan.anchor == 0)
-        first = generation.remainder(typed)
-        if first is None or generation.is_running:
-            return first is not None
-        rests = [said.rest for said in (generation.said(typed) if n > 1 else (first,))]
-        return any((rest.split("\n", 1)[0] if single_line else rest).strip() for rest in rests)
+        return wants.has_enough(generation, wants.typed_since(plan.anchor))
 
-    async def _begin(
-        self, snapshot: DocumentSnapshot, offset: int, desk: Desk, record: Record, n: int, *, first_line: bool
-    ) -> Generation:
+    def _has_better(self, snapshot: DocumentSnapshot, offset: int, desk: Desk) -> bool:
+        """A full prompt for this place is there: what a stopgap of before said is not worth repeating."""
+        plans = (plan for plan in (self.ahead.plan, self._plan) if plan is not None and plan.limits == desk.planner.full)
+        return any(check(plan, snapshot, offset)[0] is not Fit.REPLAN for plan in plans)
+
+    async def _begin(self, wants: Wants, desk: Desk, record: Record) -> Generation:
         """Plan, and start a new generation in place of the old one."""
+        snapshot, offset, n = wants.snapshot, wants.offset, wants.n
         seconds = desk.tokenizer.seconds
         planned = await desk.planner.choose(snapshot, offset, self._plan, self.ahead.plan, desk.pool)
         record.phases.split("assemble", {"tokenize": (desk.tokenizer.seconds - seconds) * 1000})
@@ -211,49 +271,30 @@ class Session:
         prompt = planned.prompt
         request = GenerationRequest(
             desk.client.next_id(), prompt.tokens, prompt.heal, desk.config.server.max_tokens, n_candidates=n,
-            first_line=first_line, is_private=not is_on_disk(snapshot.doc_id),
+            first_line=wants.single_line and n > 1, is_private=not is_on_disk(snapshot.doc_id),
         )  # fmt: skip
-        earn = partial(_earn, desk, desk.clock())
+        request = self._material.furnish(request, wants, self._generation, desk)
+        began = desk.clock()
+
+        def ended(stats: GenerationStats) -> None:
+            # what was evaluated for somebody who waited, the background may evaluate as well
+            desk.allowance.ledger.earn(began, desk.clock(), stats.n_rows)
+            self._keep(generation, began, desk)
+
+        judge = judge_of(snapshot, offset, single_line=wants.single_line)
         stream = desk.client.submit(request)
-        generation = Generation(request.request_id, planned.plan, prompt.typed, planned.n_new, stream, n, earn)
+        generation = Generation(request.request_id, planned.plan, prompt.typed, planned.n_new, stream, n, ended, judge)
         # submitted before the old one is cancelled: what the engine evaluates for both is then not thrown away
         if self._generation is not None and not self._is_read(self._generation):
             self._generation.cancel()
+        self.prefetch.stop()
         self.ahead.overtaken(prompt.tokens)
         self._generation = generation
         record.source, record.n_new = "generated", planned.n_new
         record.layout, record.anchor, record.heal = planned.plan.layout.name, planned.plan.anchor, prompt.heal
         record.pieces, record.notes = prompt.pieces, (*planned.notes, *planned.plan.notes)
+        record.state = planned.plan.state
         if planned.prepare:
             record.notes += (f"preparing: {planned.prepare}",)
             self.ahead.prepare(snapshot, offset, self._plan, desk, planned.prepare)
         return generation
-
-
-def _earn(desk: Desk, began: float, stats: GenerationStats) -> None:
-    """What was evaluated for somebody who waited, the background may evaluate as well."""
-    desk.allowance.ledger.earn(began, desk.clock(), stats.n_rows)
-
-
-async def _read(generation: Generation, typed: bytes, rules: ReplyRules, desk: Desk, record: Record) -> Said:
-    """Wait until there is an answer; what the first candidate says beyond `typed` by then."""
-    changed = asyncio.Event()
-    generation.readers.add(changed)
-    try:
-        while True:
-            changed.clear()
-            said = generation.remainder(typed) or Said(0, "", generation.finish is FinishReason.STOP)
-            verdict = decide(said.rest, not generation.is_running, desk.clock(), rules)
-            if verdict.answer:
-                break
-            timeout = None if verdict.wake_at is None else max(0.0, verdict.wake_at - desk.clock())
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), timeout)
-    finally:
-        generation.readers.discard(changed)
-    mine, stats = record.source == "generated", generation.stats
-    record.phases.split("queue", {"prefill": stats.prefill_ms, "decode": stats.decode_ms} if mine else {})
-    record.request_id = generation.request_id
-    record.stats = stats if mine else GenerationStats()
-    record.finish = str(generation.finish or verdict.answer)
-    return said

@@ -28,7 +28,9 @@ def render_settings() -> str:
         bound = BOUNDS.get(one.name)
         kind = str(bound) if bound and bound.choices else WANTED[str(one.type)] + (f", {bound}" if bound else "")
         applies = "at once" if one.metadata["live"] else "after a restart"
-        lines.append(f"| `{one.name}` | {kind} | `{shown(getattr(part, one.name))}` | {applies} | {one.metadata['doc']} |")
+        meaning = f"{one.metadata['doc']}{' May differ by language.' if one.metadata.get('by_language') else ''}"
+        value = "{ }" if one.type == "ByLanguage" else shown(getattr(part, one.name))
+        lines.append(f"| `{one.name}` | {kind} | `{value}` | {applies} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 

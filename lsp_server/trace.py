@@ -56,11 +56,14 @@ class Record:
     heal: bytes = b""
     pieces: tuple[Piece, ...] = ()
     notes: tuple[str, ...] = ()
+    state: dict[str, object] = field(default_factory=dict)  # of the plan: with the document and the pieces it can be made again
+    choice: dict[str, object] = field(default_factory=dict)  # why these pieces, and how often each was sent
     warm_up: str = ""  # what was prefilled for this document before the request, or why not
-    source: str = ""  # "generated" | "adopted" | "typed through"
+    source: str = ""  # "generated" | "adopted" | "typed through" | "known": generated before
     n_new: int = 0  # tokens of the prompt not resident when it was planned
     stats: GenerationStats = field(default_factory=GenerationStats)
     finish: str = ""
+    waited_ms: float = 0.0  # before it was given to the model, so that it need not be asked for nothing
     n_offered: int = 0  # characters
     reason: str = ""
 
@@ -74,11 +77,14 @@ class Record:
             "source": self.source,
             "reason": self.reason,
             "finish": self.finish,
+            "waited_ms": round(self.waited_ms, 3),
             "layout": self.layout,
             "anchor": self.anchor,
             "healing": self.heal.decode("utf-8", "replace"),
-            "pieces": [asdict(p) for p in self.pieces],
+            "pieces": self._pieces(),
             "notes": list(self.notes),
+            "plan": self.state,
+            "choice": self.choice,
             "warm_up": self.warm_up,
             "n_prompt_tokens": stats.n_prompt,
             "n_reused_tokens": stats.n_reused,
@@ -90,6 +96,16 @@ class Record:
             "first_byte_ms": stats.first_byte_ms,
             "ms": {**{k: round(v, 3) for k, v in self.phases.ms.items()}, "total": round(self.phases.total(), 3)},
         }
+
+    def _pieces(self) -> list[dict[str, object]]:
+        """Each with how many of its tokens were in the cache."""
+        told: list[dict[str, object]] = []
+        left = self.stats.n_reused
+        for piece in self.pieces:
+            n = min(left, piece.n_tokens)
+            left -= n
+            told.append({**asdict(piece), "n_reused": n})
+        return told
 
 
 class Trace:

@@ -84,7 +84,7 @@ def saved_prompts(cache_dir: Path, *, is_on: bool) -> Iterator[Finding]:
         what, _, do = str(error).rpartition("; ")
         yield warning("saved prompts", what, do.rstrip("."))
     except OSError as error:
-        yield warning("saved prompts", f"{directory} can't be looked at ({(error.strerror or 'error').lower()})", "make it yours")
+        yield warning("saved prompts", f"{directory} can't be read ({(error.strerror or 'error').lower()})", "make it yours")
     else:
         yield ok("saved prompts", f"{directory}, yours alone")
 

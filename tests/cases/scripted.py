@@ -116,7 +116,7 @@ class ScriptedClient(RecordingClient):
         super().__init__(engine, model.vocab, "scripted")
 
     def submit(self, request: GenerationRequest) -> LocalStream:
-        if request.priority is Priority.TYPING:
+        if request.priority is Priority.TYPING or (request.priority is Priority.PREFETCH and request.n_max):
             says = self._says(request, len(self.typing))
             self._book.append((request.tokens, self.model.vocab.encode(request.heal) + says))
             self._n_new += 1

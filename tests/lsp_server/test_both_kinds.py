@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from lsp_server.types import Completion, Selected, Superseded
 from tests.lsp_server.test_session import LINES, Bench, virtual
+from tests.support.fake_backend import WORDS
 from tests.support.virtual import run_virtual
 
-BLOCK = "".join(f"value{i} = {i}\n    " for i in range(9)) + "return value\n"
+BLOCK = "".join(f"{name} = {i}\n    " for i, name in enumerate(WORDS[14:23])) + "return value\n"
 Task = asyncio.Task[Completion]
 
 

@@ -12,7 +12,9 @@ from inference.types import GenerationRequest
 from lsp_server.types import Completion, Superseded
 from tests.lsp_server.test_both_kinds import start
 from tests.lsp_server.test_session import VOCAB, Bench, virtual
+from tests.support.fake_backend import WORDS
 
+NAMES = [word for name in WORDS[14:26] for word in ("and", name)]
 IDS = {piece: i for i, piece in enumerate(VOCAB.pieces)}
 Says = dict[str, dict[str, float]]
 
@@ -49,15 +51,28 @@ def accepted(b: Bench, completion: Completion) -> list[str]:
 
 @virtual
 async def test_who_asks_by_hand_gets_several_and_a_keystroke_one() -> None:
-    b = bench(LINE)
-    assert accepted(b, await b.ask()) == ["x = total"]
+    head = "def value(): ...\n"
+    b = bench(LINE, head + "x = ")
+    assert accepted(b, await b.ask()) == [head + "x = total"]
     assert [r.n_candidates for r in b.client.requests] == [1]
     # the mean counts: one that is less likely to begin with may be surer of what follows
-    assert accepted(b, await b.ask(invoked=True)) == ["x = value()", "x = total", "x = name"]
+    in_order = [head + "x = value()", head + "x = total", head + "x = name"]
+    assert accepted(b, await b.ask(invoked=True)) == in_order
     assert b.client.requests[-1].n_candidates == 3 and b.client.requests[-1].first_line
     n = len(b.client.requests)
-    assert accepted(b, await b.ask(invoked=True)) == ["x = value()", "x = total", "x = name"], "cycling on"
+    assert accepted(b, await b.ask(invoked=True)) == in_order, "cycling on"
     assert len(b.client.requests) == n
+
+
+@virtual
+async def test_one_that_calls_what_nobody_knows_comes_after_the_others() -> None:
+    b = bench(LINE)
+    await b.ask()
+    b.type("t")
+    await asyncio.sleep(1.0)  # until there is a tree
+    b.delete(1)
+    assert accepted(b, await b.ask(invoked=True)) == ["x = total", "x = name", "x = value()"]
+    assert "nobody knows the name value" in b.record["notes"]
 
 
 @virtual
@@ -97,9 +112,9 @@ async def test_a_keystroke_does_not_wait_for_the_candidates_of_an_earlier_reques
     chain = {"x =": {" total": 9.0, " value": 8.6, " name": 8.2}}
     for word in ("total", "value", "name"):
         said = f"x = {word}"
-        for _ in range(20):
-            chain[said] = {" item": 9.0}
-            said += " item"
+        for name in NAMES:
+            chain[said] = {f" {name}": 9.0}
+            said += f" {name}"
     b = bench(chain)
     by_hand = b.start(invoked=True)
     while not any(len(rows) == 3 for rows in b.backend.decoded):
@@ -108,7 +123,7 @@ async def test_a_keystroke_does_not_wait_for_the_candidates_of_an_earlier_reques
     typed = b.start()
     await asyncio.sleep(0)
     n = len(b.backend.decoded)
-    assert accepted(b, await typed) == ["x = total" + 20 * " item"]
+    assert accepted(b, await typed) == ["x = total " + " ".join(NAMES)]
     assert all(len(rows) == 1 for rows in b.backend.decoded[n + 1 :]), "only the step under way had candidates in it"
     assert [r.n_candidates for r in b.client.requests] == [3, 1]
     assert b.client.counters().prompt <= len(b.client.requests[0].tokens) + 2, "the prompt was evaluated once"

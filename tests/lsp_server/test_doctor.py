@@ -309,7 +309,8 @@ def test_a_check_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch, house:
     monkeypatch.setattr(command, "_cache_dir", broken)
     found = list(Examination(str(house.model), timeout_s=None).findings())
     failed = {each.topic: each for each in found if "this check failed (TypeError: zz)" in each.text}
-    assert set(failed) == {"python", "cache", "model"} and all(each.level is Level.WARNING for each in failed.values())
+    assert set(failed) == {"python", "cache", "saved prompts", "model"}
+    assert all(each.level is Level.WARNING for each in failed.values())
     assert found[-1].topic == "completion"
 
 

@@ -13,6 +13,7 @@ from lsprotocol import types
 from context.text import Text
 from context.types import DocumentSnapshot
 from lsp_server import forms
+from lsp_server.generation import Said
 from lsp_server.offer import offer
 from lsp_server.plain_completion import MAX_LABEL
 from lsp_server.types import Completion, CompletionQuery, Item, Superseded
@@ -57,7 +58,7 @@ def test_both_forms_lead_to_the_same_document(before: str, after: str, generated
     snapshot = DocumentSnapshot(URI, 1, "python", text)
     offset = text.floor(len(before.encode()))
     query = CompletionQuery(snapshot, offset, False, None, 0.0, is_plain=True)
-    item = offer(generated, whole, query, snapshot, offset)
+    item, _ = offer(Said(0, generated, whole), query, snapshot, offset)
     if item is None:
         return
     completion = Completion(7, (item,), "")

@@ -20,11 +20,19 @@ from lsp_server.completer import Completions
 from lsp_server.config import Config, ServerConfig
 from lsp_server.power import Power
 from lsp_server.types import Completion, CompletionQuery, Item, Selected, Superseded
-from tests.support.fake_backend import FakeBackend, FakeVocab
+from tests.support.fake_backend import WORDS, FakeBackend, FakeVocab
 from tests.support.virtual import InlineExecutor, SteppedClient, run_virtual
 
 VOCAB = FakeVocab()
 LINES = "".join(f"value{i} = read(item, {i})\n" for i in range(400))
+LONG = " + ".join(2 * WORDS[14:])  # it goes on and on, and is no loop; and the parser takes it
+
+
+# whatever is typed, wherever, the model is asked at once; when it is not is another file's business
+ANYWHERE: dict[str, Any] = {
+    **dict.fromkeys(("after_delete", "inside_words", "in_comments", "in_strings"), "on"), "wait_ms": 0, "back_off_ms": 0,
+    "prefetch": False,
+}  # fmt: skip
 
 
 class Bench:
@@ -34,7 +42,8 @@ class Bench:
         self, before: str, after: str = "\n", *, script: str | None = None, on_battery: bool = False, **server: Any
     ) -> None:
         context = {k: server.pop(k) for k in list(server) if k in ContextConfig.__dataclass_fields__}
-        self.config = Config(ServerConfig(**server), ContextConfig(**{"cold_budget_ms": 0, **context}), EngineConfig())
+        context = {"cold_budget_ms": 0, **context}
+        self.config = Config(ServerConfig(**{**ANYWHERE, **server}), ContextConfig(**context), EngineConfig())
         self.backend = FakeBackend(VOCAB, n_ctx=8192, n_batch=64)
         self.client = SteppedClient(self.backend, n_ctx=2048)
         clock, self.on_battery, self.n_looks = asyncio.get_running_loop().time, on_battery, 0
@@ -121,8 +130,10 @@ async def test_a_single_line_place_is_answered_at_its_first_line() -> None:
     b = Bench("def foo():\n    return val", script="ue\n    print(value)\n" * 3)
     got = await b.ask()
     assert b.accept(got) == "def foo():\n    return value\n"
-    assert b.client.engine._runs, "the generation goes on"
     assert b.record["source"] == "generated"
+    n = b.client.counters().generated
+    await b.client.idle()
+    assert b.client.counters().generated <= n + 1, "and ended there"
 
 
 @virtual
@@ -189,7 +200,7 @@ async def test_cancel_and_ask_again_as_vs_code_does() -> None:
 
 @virtual
 async def test_a_generation_that_is_being_ended_is_not_adopted() -> None:
-    line = "foo bar " * 8 + "foo\n"
+    line = " + ".join(WORDS[14:24]) + "\n"
     for wait_ms in range(40, 120, 4):  # it ends 60 ms after the cancel, and says so when the step under way is over
         b = Bench("x = ", script=line, reply_deadline_ms=0)
         task = b.start()
@@ -202,7 +213,7 @@ async def test_a_generation_that_is_being_ended_is_not_adopted() -> None:
 @virtual
 async def test_a_cancelled_request_without_successor_costs_adopt_ms_and_a_step() -> None:
     for adopt_ms in (0, 60):
-        b = Bench("x = ", script="foo " * 60, adopt_ms=adopt_ms, max_tokens=200, reply_deadline_ms=0)
+        b = Bench("x = ", script=LONG, adopt_ms=adopt_ms, max_tokens=200, reply_deadline_ms=0)
         task = b.start()
         await asyncio.sleep(0.5)
         n = b.client.counters().n_steps
@@ -214,7 +225,7 @@ async def test_a_cancelled_request_without_successor_costs_adopt_ms_and_a_step()
 
 @virtual
 async def test_disagreement_ends_the_old_generation() -> None:
-    b = Bench("x = ", script="foo " * 60, max_tokens=200, reply_deadline_ms=0)
+    b = Bench("x = ", script=LONG, max_tokens=200, reply_deadline_ms=0)
     first = b.start()
     await asyncio.sleep(0.4)
     b.type("9")
@@ -296,7 +307,7 @@ async def test_switching_documents_keeps_both_prompts() -> None:
 
 @virtual
 async def test_asking_elsewhere_ends_what_goes_on_behind_an_answer() -> None:
-    b = Bench("x = ", script="value\n" + "foo " * 60, max_tokens=200)
+    b = Bench("x = ", script=LONG, max_tokens=200, reply_deadline_ms=200)
     assert (await b.ask()).items and b.client.engine._runs
     other = DocumentSnapshot("file:///b.py", 1, "python", Text.of("total = "))
     elsewhere = await b.completer.complete(CompletionQuery(other, 8, False, None, b.now))
@@ -447,8 +458,8 @@ async def test_the_model_is_told_the_path_below_the_workspace_folder() -> None:
 
 @virtual
 async def test_crlf_and_tabs_are_the_documents_own() -> None:
-    b = Bench("if x:\r\n\t", "\r\nend\r\n", script="a = 1\n\tb = 2\n\nother")
-    assert b.accept(await b.ask(invoked=True)) == "if x:\r\n\ta = 1\r\n\tb = 2\r\n\r\nother\r\nend\r\n"
+    b = Bench("if x:\r\n\t", "\r\nend\r\n", script="a = 1\n\tb = 2\n\n\tother")
+    assert b.accept(await b.ask(invoked=True)) == "if x:\r\n\ta = 1\r\n\tb = 2\r\n\r\n\tother\r\nend\r\n"
     assert all(b"\r" not in VOCAB.text(r.tokens) for r in b.client.requests)
 
 
@@ -523,6 +534,8 @@ def test_any_interleaving_offers_what_its_first_request_would_have_been_offered(
             wholes[event.candidate] += event.text
         assert before.startswith(typed)
         rests = [whole[len(before) :] for whole in wholes.values() if whole.startswith(before)]
-        assert any(rest.startswith(accepted.split("\n", 1)[0].rstrip()) for rest in rests)
+        # blanks aside: indentation becomes the document's
+        offered = "".join(accepted.split("\n", 1)[0].split())
+        assert any("".join(rest.split()).startswith(offered) for rest in rests)
 
     run_virtual(scenario)

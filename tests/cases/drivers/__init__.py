@@ -10,14 +10,17 @@ from tests.cases.drivers import (
     cancel,
     capacity,
     documents,
+    drafts,
     families,
     large,
     loading,
     memory,
+    offers,
     private,
     process,
     prompts,
     renames,
+    results,
     reuse,
     saved,
     startup,
@@ -25,12 +28,14 @@ from tests.cases.drivers import (
     sync,
     threads,
     trees,
+    triggers,
     uris,
     watching,
 )
 from tests.cases.drivers.registry import DRIVERS
 
 __all__ = [
-    "DRIVERS", "budget", "cancel", "capacity", "documents", "families", "large", "loading", "memory", "private", "process",
-    "prompts", "renames", "reuse", "saved", "startup", "stdio", "sync", "threads", "trees", "uris", "watching",
+    "DRIVERS", "budget", "cancel", "capacity", "documents", "drafts", "families", "large", "loading", "memory", "offers",
+    "private", "process", "prompts", "renames", "results", "reuse", "saved", "startup", "stdio", "sync", "threads",
+    "trees", "triggers", "uris", "watching",
 ]  # fmt: skip
