@@ -10,7 +10,7 @@ Two texts of the one request are judged, each a form of the report:
   Where something stands before the cursor on its line the product offers one line, so there a gap of several lines is as good
   as lost, in either layout.
 - `random_span_lines`: all that was generated for the request, fitted into the gap by the product's rules for places where it
-  offers several lines (`lsp_server.postprocess`), at every place. This is what compares the layouts over whole gaps.
+  offers several lines (`lsp_server.rules`), at every place. This is what compares the layouts over whole gaps.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ from bench.problems import Problem, load, sample
 from bench.progress import Progress
 from bench.revision import revision
 from inference.types import FinishReason
-from lsp_server.postprocess import settle, trim
+from lsp_server.rules.judge import Judge
+from lsp_server.rules.place import place_of
 
 MOST_AT_ONCE = 2  # programs
 ITEM, LINES = "item", "lines"
@@ -49,6 +51,7 @@ async def measure_problem(heart: Heart, problem: Problem) -> Record:
     """
     programs: dict[tuple[str, str], str] = {REFERENCE: problem.prompt + problem.solution + problem.suffix}
     record: Record = {}
+    heart.tap.goes_on = True  # all that would be said is judged too
     for layout in LAYOUTS:
         await heart.forget()
         document = heart.document(layout, problem.prompt + problem.suffix)
@@ -77,10 +80,10 @@ async def measure_problem(heart: Heart, problem: Problem) -> Record:
 
 def in_lines(problem: Problem, said: str, is_whole: bool) -> str:
     """The document with the whole generated text in the gap, as the product offers it where it offers several lines."""
-    inserted, n_replaced = settle(
-        trim(said, single_line=False, is_whole=is_whole, after=problem.suffix), problem.suffix.split("\n", 1)[0]
-    )
-    return problem.prompt + inserted + problem.suffix[n_replaced:]
+    judge = Judge(replace(place_of("python", problem.prompt, problem.suffix), single_line=False))
+    judge.push(said)
+    settled = judge.settle(is_whole=is_whole)
+    return problem.prompt + settled.text + problem.suffix[settled.n_replaced :]
 
 
 async def _judge(programs: Iterable[str]) -> dict[str, sandbox.Verdict]:

@@ -53,6 +53,8 @@ class Midfill:
             "typed_through": False,
             "adopt_ms": 0,
             "prompt_cache": False,  # each run begins with nothing
+            "wait_ms": 0,  # each key reaches the model at once, wherever it is typed
+            **dict.fromkeys(("after_delete", "inside_words", "in_comments", "in_strings"), "on"),
         }
         if deadline_ms is not None:
             self._options["reply_deadline_ms"] = deadline_ms

@@ -6,7 +6,7 @@ Times are of `time.perf_counter()`, at the moment at which the server itself is 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inference.backend import Vocab
@@ -81,6 +81,9 @@ class Probe:
         seen = Seen(len(request.tokens))
         self.typing.append(seen)
         return _WatchedStream(stream, seen)
+
+    def offer(self, chunks: Mapping[str, tuple[int, ...]]) -> None:
+        self._client.offer(chunks)
 
     async def n_reusable(self, tokens: Sequence[int]) -> int:
         return await self._client.n_reusable(tokens)

@@ -6,7 +6,7 @@ Times are no matter here, tokens are. One thing it may change, and only when tol
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from inference.backend import Vocab
@@ -37,7 +37,8 @@ class Call:
 
 
 class _TappedStream:
-    def __init__(self, stream: Stream, call: Call | None, ended: asyncio.Event) -> None:
+    def __init__(self, stream: Stream, call: Call | None, ended: asyncio.Event, goes_on: bool) -> None:
+        self._goes_on = goes_on
         self._stream = stream
         self._call = call
         self._ended = ended
@@ -51,13 +52,15 @@ class _TappedStream:
         return event
 
     def cancel(self) -> None:
-        self._stream.cancel()
+        if not self._goes_on:
+            self._stream.cancel()
 
 
 class Tap:
     """An EngineClient in front of another one. calls: the typing requests since they were last taken.
 
-    n_most: most tokens that a typing request generates from now on, whatever it asks for; None = as it asks.
+    n_most: most tokens that a typing request generates from now on, whatever it asks for; None = as it asks. goes_on: it is let
+    say all of it, also where the product has heard enough.
     Closing it leaves the engine open: `client` is whose it is.
     """
 
@@ -65,6 +68,7 @@ class Tap:
         self.client = client
         self.calls: list[Call] = []
         self.n_most: int | None = None
+        self.goes_on = False
         self._ends: list[asyncio.Event] = []
 
     @property
@@ -95,13 +99,16 @@ class Tap:
             self.calls.append(call)
         ended = asyncio.Event()
         self._ends.append(ended)
-        return _TappedStream(self.client.submit(request), call, ended)
+        return _TappedStream(self.client.submit(request), call, ended, call is not None and self.goes_on)
 
     async def quiet(self) -> None:
         """Until every request has ended. Somebody has to be reading them: whoever submitted them is."""
         for ended in self._ends:
             await ended.wait()
         self._ends.clear()
+
+    def offer(self, chunks: Mapping[str, tuple[int, ...]]) -> None:
+        self.client.offer(chunks)
 
     async def n_reusable(self, tokens: Sequence[int]) -> int:
         return await self.client.n_reusable(tokens)

@@ -34,7 +34,7 @@ async def test_each_request_of_a_burst_sees_exactly_the_changes_before_it() -> N
         messages: list[Json] = []
         for i, key in enumerate("def total(value, xyz"):
             messages += [insert(URI, i + 2, 0, i, key), ask(i, URI, 0, i + 1)]
-        messages.append(insert(URI, 99, 0, 0, "# later\n"))
+        messages.append(insert(URI, 99, 0, 20, "\n# later"))
         scene.scripted.gate.clear()  # the model says nothing before all are there: the fake would be quick enough
         ids = scene.feed(*messages)
         answers = [await scene.client.answer(msg_id) for msg_id in ids[:-1]]
@@ -45,7 +45,7 @@ async def test_each_request_of_a_burst_sees_exactly_the_changes_before_it() -> N
         assert item["insertText"] == "def total(value, xyz)"
         assert (scene.prompt.before, scene.prompt.after) == ("def total(value, xyz", "")
         assert set(scene.client.answers.values()) == {1}
-        assert scene.server_text() == scene.texts[URI] == "# later\ndef total(value, xyz"
+        assert scene.server_text() == scene.texts[URI] == "def total(value, xyz\n# later"
 
 
 @in_loop

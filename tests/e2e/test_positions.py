@@ -29,7 +29,7 @@ def cursor_of(text: str, at: int) -> Json:
     [
         f"x = '$0{FOX}{FOX}', '{FOX}'\n",
         f"x = '{FOX}$0{FOX}', 1\n",
-        f"{FOX}{FOX}{FOX}$0",
+        f"x = '{FOX}{FOX}{FOX}$0'",
         f"x = '{FAMILY}$0'  # {FAMILY}\n{FOX}",
         f"{FOX}\n{FOX}{FOX}\r\ny = '$0{FOX}'",
         "e\u0301 = 'ﬁ漢$0é'",

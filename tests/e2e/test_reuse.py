@@ -69,13 +69,13 @@ async def test_documents_with_the_same_text_share_a_cache_and_no_answer_of_anoth
 @in_loop
 async def test_a_document_that_is_closed_while_it_is_answered_leaves_nothing_behind() -> None:
     async with Scene(options={"adopt_ms": 600_000}, open_client=hashing) as scene:
-        scene.open("total = \nb = 1\n")
+        scene.open("total = \nb = 1\n", language="plaintext")
         first = await scene.ask(0, 8)
         scene.client.close(URI)
-        scene.open("total = \nb = 2\n")
+        scene.open("total = \nb = 2\n", language="plaintext")
         second = await scene.ask(0, 8)
         scene.client.close(URI)
-        scene.open("total = \nb = 1\n")
+        scene.open("total = \nb = 1\n", language="plaintext")
         assert scene.n_calls == 2
         assert await scene.ask(0, 8) != second
         assert scene.n_calls == 3, "answered from what a closed document left"

@@ -78,12 +78,12 @@ async def test_a_control_token_alone_is_silence_with_a_reason(control: str) -> N
 
 @in_loop
 async def test_a_marker_spelled_in_letters_is_what_the_model_wrote() -> None:
-    """Only the token ends a text: a file about such models may hold its name."""
+    """A file about such models may hold its name; in one that does not, it has leaked."""
     model = Model()
     model.says = (model.vocab.encode(b"'<|fim_pad|>'"),)
     async with Scene(model) as scene:
-        scene.open("x = \n")
-        assert await scene.accept(0, 4) == "x = '<|fim_pad|>'\n"
+        scene.open("PAD = '<|fim_pad|>'\nx = \n")
+        assert await scene.accept(1, 4) == "PAD = '<|fim_pad|>'\nx = '<|fim_pad|>'\n"
 
 
 @in_loop
