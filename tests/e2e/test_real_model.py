@@ -83,7 +83,8 @@ class Desk:
         self.engine = Engine(self.recording, n_ctx=N_CTX, n_sequences=3, costs=COSTS)
         self.runs = watch(self.engine)
         self.client = LocalClient(self.engine, backend.vocab, "real")
-        config = Config(ServerConfig(**options), ContextConfig(**{"cold_budget_ms": 0, **context}), EngineConfig())
+        server = ServerConfig(**{"in_comments": "on", **options})
+        config = Config(server, ContextConfig(**{"cold_budget_ms": 0, **context}), EngineConfig())
         self.completer = Completions(config, asyncio.get_running_loop().time)
         self.completer.attach(self.client)
         self.text, self.version = Text.of(text), 1
@@ -269,6 +270,8 @@ def test_an_adopted_text_is_that_of_the_request_that_began_it(backend: LlamaBack
             await desk.settled()
             (began,) = desk.typing_requests()
             run = desk.runs[began]
+            while run.finish is None:  # its line is said: the rest is not waited for
+                await asyncio.sleep(0.001)
             assert desk.record["source"] in ("adopted", "typed through")
             whole = b"".join(backend.vocab.pieces[t] for t in run.path[run.n_prompt :])
             assert whole.startswith(run.request.heal)
@@ -284,7 +287,7 @@ def test_an_adopted_text_is_that_of_the_request_that_began_it(backend: LlamaBack
     )
     (alone,) = reference.said.values()
     assert Comparer(backend.vocab).compare(alone, adopted, reference.rows, rows).noise < NOISE
-    assert adopted.finish in (FinishReason.STOP, FinishReason.LENGTH)
+    assert adopted.finish in (FinishReason.STOP, FinishReason.LENGTH, FinishReason.CANCELLED)
 
 
 # -- what a key costs
