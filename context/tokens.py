@@ -8,6 +8,7 @@ user text never becomes one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -39,8 +40,17 @@ class TokenTable:
     def __init__(self, tokenizer: Tokenizer, pre_type: str, pieces: Sequence[bytes] = (), *, max_bytes: int = 16 << 20) -> None:
         """pre_type: name of the pre-tokenizer; with an unknown one a text is remembered as a whole only. pieces: bytes of each
         token of the vocabulary, for the borders' sake."""
+        self._set_out(tokenizer, border_rule(pre_type, pieces), max_bytes)
+
+    def sibling(self, tokenizer: Tokenizer, *, max_bytes: int) -> TokenTable:
+        """An empty table of the same vocabulary."""
+        made = TokenTable.__new__(TokenTable)
+        made._set_out(tokenizer, self._border, max_bytes)
+        return made
+
+    def _set_out(self, tokenizer: Tokenizer, border: re.Pattern[bytes] | None, max_bytes: int) -> None:
         self._tokenizer = tokenizer
-        self._border = border_rule(pre_type, pieces)
+        self._border = border
         # Two generations instead of a list by age: evicting from one ordered dict means iterating over it, which another
         # thread's store would break. What is asked for moves to the young one; a full young one becomes the old one.
         self._max_generation = max(max_bytes // 2, 1)

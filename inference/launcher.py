@@ -12,7 +12,6 @@ import contextlib
 import logging
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -26,9 +25,9 @@ from inference import engine_record, unix_socket
 from inference.clients.http_session import Gone, Session
 from inference.endpoint import Endpoint
 from inference.engine_log import open_log
-from inference.environment import reduced
 from inference.models.lock import Held, hold
 from inference.runtime_dir import Place, make_private
+from inference.spare import Spare, detached, end_group
 from inference.types import EngineError
 from inference.wire import EngineState, Hello, WireError, decode_hello
 
@@ -59,11 +58,12 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """command: starts an engine at a place. version: of this midfill."""
+    """command: starts an engine at a place. version: of this midfill. spare: a process that may be made the engine."""
 
     place: Place
     command: Command
     version: str
+    spare: Spare | None = None
 
     async def endpoint(self) -> Endpoint:
         """Where an engine of this or a newer version listens, started if need be. Its model may still be loading.
@@ -157,7 +157,7 @@ class Launcher:
             log.info("engine %d (version %s) is ended for a new one", hello.pid, hello.version)
             await self._end(where, what)
         await asyncio.to_thread(engine_record.sweep, self.place)
-        await _start(self.command(self.place), self.place)
+        await _start(self.command(self.place), self.place, self.spare)
         found = await self._greeted()
         if found is None:
             raise Gone(f"The engine ended as soon as it was started; {self.place.log} says more.")
@@ -218,9 +218,9 @@ def _listener(place: Place) -> psutil.Process | None:
     return None
 
 
-async def _start(command: Sequence[str], place: Place) -> None:
+async def _start(command: Sequence[str], place: Place, spare: Spare | None) -> None:
     """Start it detached, and wait until it listens. EngineError: why it does not."""
-    spawning = asyncio.ensure_future(asyncio.to_thread(_spawn, command, place))
+    spawning = asyncio.ensure_future(asyncio.to_thread(_spawn, command, place, spare))
     try:
         child = await asyncio.shield(spawning)
     except asyncio.CancelledError:
@@ -232,7 +232,7 @@ async def _start(command: Sequence[str], place: Place) -> None:
         async with asyncio.timeout(START_S):
             said = await asyncio.to_thread(_said, child)
     except BaseException as error:  # cancelled, too: nobody would know of it
-        _kill_group(child)
+        end_group(child)
         if isinstance(error, TimeoutError):
             raise Gone(f"The engine did not begin to listen within {START_S:.0f} s; {place.log} says more.") from None
         raise
@@ -242,18 +242,12 @@ async def _start(command: Sequence[str], place: Place) -> None:
         raise Gone(f"The engine ended before it could listen; {place.log} says why.")
 
 
-def _spawn(command: Sequence[str], place: Place) -> subprocess.Popen[bytes]:
+def _spawn(command: Sequence[str], place: Place, spare: Spare | None) -> subprocess.Popen[bytes]:
     with open_log(place.log) as errors:
-        if sys.platform == "win32":
-            flags = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP
-            return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=reduced(os.environ),
-                cwd=place.directory, creationflags=flags,
-            )  # fmt: skip
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=reduced(os.environ),
-            cwd="/", start_new_session=True,
-        )  # fmt: skip
+        child = spare.take(command, place.log) if spare is not None else None
+        if child is not None:
+            return child
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, **detached())
 
 
 def _said(child: subprocess.Popen[bytes]) -> bytes:
@@ -268,15 +262,7 @@ def _said(child: subprocess.Popen[bytes]) -> bytes:
 
 def _let_go(spawning: asyncio.Future[subprocess.Popen[bytes]]) -> None:
     if not spawning.cancelled() and spawning.exception() is None:
-        _kill_group(spawning.result())
-
-
-def _kill_group(child: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(OSError):
-        if sys.platform != "win32":
-            os.killpg(child.pid, signal.SIGKILL)
-        else:
-            child.kill()
+        end_group(spawning.result())
 
 
 def is_newer(one: str, other: str) -> bool:

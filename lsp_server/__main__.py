@@ -132,9 +132,14 @@ def _serve() -> int:
 
     pipes = claim_stdio()  # before anything that could print, and before any native library
     try:
-        from lsp_server.app import serve
+        from lsp_server import spare
+        from lsp_server.interpreter import importing
 
-        run_to_exit(serve(pipes))
+        engine = spare.if_needed()
+        with importing():
+            from lsp_server.app import serve
+
+        run_to_exit(serve(pipes, engine))
     except Exception as error:
         log.debug("details", exc_info=True)
         _complain(_sentence(error))

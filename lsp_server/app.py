@@ -17,6 +17,7 @@ from inference.clients.base import EngineClient
 from inference.config import EngineConfig
 from inference.memory_report import MemoryBoard
 from inference.models.choice import locate
+from inference.spare import Spare
 from inference.types import Counters
 from lsp_server import feedback, stdio, tcp
 from lsp_server.__main__ import version
@@ -140,23 +141,23 @@ class App:
         await self.engine.aclose()
 
 
-def build(sources: Sources | None = None, open_client: OpenClient | None = None) -> App:
-    """open_client: opens the engine in this process; None: the way that the settings name."""
-    way = by_settings(Here(open_with_notes)) if open_client is None else Here(_without_notes(open_client))
+def build(sources: Sources | None = None, open_client: OpenClient | None = None, spare: Spare | None = None) -> App:
+    """open_client: opens the engine in this process; None: the way that the settings name. spare: may become the engine."""
+    way = by_settings(Here(open_with_notes), spare) if open_client is None else Here(_without_notes(open_client))
     return App(default_sources() if sources is None else sources, way)
 
 
-def by_settings(here: Way) -> Way:
-    return BySettings(here, Shared(cache_dir, version()), Elsewhere(cache_dir))
+def by_settings(here: Way, spare: Spare | None = None) -> Way:
+    return BySettings(here, Shared(cache_dir, version(), spare), Elsewhere(cache_dir), spare)
 
 
 def _without_notes(open_client: OpenClient) -> Callable[[Config, OnProgress], tuple[EngineClient, tuple[str, ...]]]:
     return lambda config, on_progress: (open_client(config.engine, on_progress), ())
 
 
-async def serve(pipes: stdio.Pipes) -> int:
-    """Serve one client over the pipes; returns the exit code."""
-    app = build()
+async def serve(pipes: stdio.Pipes, spare: Spare | None = None) -> int:
+    """Serve one client over the pipes; returns the exit code. spare: may become the engine."""
+    app = build(spare=spare)
     return await stdio.serve(app.server.protocol, pipes, app.aclose, force=stdio.leave)
 
 

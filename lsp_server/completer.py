@@ -82,7 +82,7 @@ class Completions:
         self._client = client
         self._tokenizer = TimedTokenizer(client.vocab.encode, self._clock)
         self._table = TokenTable(self._tokenizer, client.vocab.pre_type, client.vocab.pieces)
-        self._other_table = TokenTable(client.vocab, client.vocab.pre_type, client.vocab.pieces, max_bytes=_QUOTED_BYTES)
+        self._other_table = self._table.sibling(client.vocab, max_bytes=_QUOTED_BYTES)
         self._set_out()
         self._warm_up.again()
 

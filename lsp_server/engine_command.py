@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import importlib
 import json
 import logging
 import os
@@ -20,9 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from inference.config import EngineConfig
+from inference.spare import await_word
 from inference.types import EngineError
 from lsp_server.__main__ import LOG_VARIABLE
 from lsp_server.config import Config, Sources, default_sources, load
+from lsp_server.interpreter import importing
+from lsp_server.spare import begin
 
 if TYPE_CHECKING:
     from inference.engine_record import EngineRecord
@@ -34,7 +38,7 @@ def add_parser(subparsers: Any) -> None:
     engine.add_argument("--model", metavar="ID_OR_PATH", help="instead of the one in the settings")
     engine.add_argument("--host", metavar="HOST:PORT", type=_address, help="serve other machines: listen there, with a key")
     engine.add_argument("--api-key-file", metavar="FILE", help="the key that clients need with --host; made if it is not there")
-    for name in ("--background", "--loopback"):
+    for name in ("--background", "--loopback", "--spare"):
         engine.add_argument(name, action="store_true", help=argparse.SUPPRESS)
     for name in ("--asked", "--name", "--digest", "--models-dir", "--settings", "--cache-dir"):
         engine.add_argument(name, default="", help=argparse.SUPPRESS)
@@ -72,22 +76,20 @@ def command_line(
     """What starts the engine in the background, with the settings of this server. digest: of the model's file."""
     from inference.engine_settings import given
 
-    home = Path(__file__).resolve().parent.parent
-    begin = "import sys; sys.path.append(sys.argv.pop(1)); from lsp_server.__main__ import main; sys.exit(main())"
     words = {
         "--model": str(model), "--name": name, "--digest": digest, "--asked": config.model, "--models-dir": config.models_dir,
         "--settings": json.dumps(given(config)), "--cache-dir": str(cache_dir),
     }  # fmt: skip
-    return [
-        sys.executable, "-P", "-c", begin, str(home), "engine", "--background", *(["--loopback"] if loopback else []),
-        *(f"{option}={value}" for option, value in words.items()),
-    ]  # fmt: skip
+    flags = ["--background", *(["--loopback"] if loopback else [])]
+    return [*begin(), "engine", *flags, *(f"{option}={value}" for option, value in words.items())]
 
 
 def _in_background(args: argparse.Namespace) -> int:
     """Leave the process that started us. Standard output is a pipe to it, for one line."""
     if hasattr(os, "fork") and os.fork():
         os._exit(0)  # whoever ends what the editor has started, child by child, does not find the engine
+    if args.spare:
+        args = _told(args)
     pipe = os.dup(1)
     os.dup2(2, 1)
     logging.getLogger().setLevel(os.environ.get(LOG_VARIABLE, "info").upper())
@@ -111,6 +113,25 @@ def _in_background(args: argparse.Namespace) -> int:
         raise
 
 
+def _told(args: argparse.Namespace) -> argparse.Namespace:
+    """Import what an engine needs; then the arguments that it is told. Ends the process if it is not needed."""
+    from inference.engine_log import open_log
+
+    with importing():
+        for module in ("lsp_server.engine_start", "inference.llama.opening", "inference.serve.process"):
+            importlib.import_module(module)
+    word = await_word()
+    if word is None:
+        os._exit(0)
+    arguments, path = word
+    parser = argparse.ArgumentParser()
+    add_parser(parser.add_subparsers(dest="command"))
+    args = parser.parse_args(arguments)
+    with open_log(path) as log:
+        os.dup2(log.fileno(), 2)
+    return args
+
+
 def _with_model(config: Config, args: argparse.Namespace) -> Config:
     if args.model == "":
         raise EngineError("--model is empty; name a model (`midfill models list`) or a GGUF file")
@@ -126,7 +147,9 @@ def _run_to_exit(args: argparse.Namespace, config: Config, say: Callable[[str], 
 async def _serve(args: argparse.Namespace, config: Config, say: Callable[[str], None]) -> int:
     """say: is told "ready" when it listens, or why it can't."""
     from inference.engine_log import keep_short
-    from lsp_server.engine_start import prepare
+
+    with importing():
+        from lsp_server.engine_start import prepare
     from lsp_server.signals import on_signals
     from lsp_server.stdio import Ending, leave
 

@@ -1,6 +1,7 @@
 """From arguments and settings to an engine's process, ready to run.
 
-Owns what the engine says of itself to those who find it, and where it listens. Loads nothing.
+Owns what the engine says of itself to those who find it, and where it listens. The weights are being loaded from here on, in a
+thread, while what serves them is imported.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inference.backend import Vocab
 from inference.config import EngineConfig
@@ -24,10 +26,12 @@ from inference.memory_report import MemoryBoard
 from inference.models.choice import Located, locate
 from inference.models.identity import ModelFile, identify
 from inference.runtime_dir import Place, place_of, runtime_dir
-from inference.serve.process import Process, Where
 from inference.types import EngineError
 from lsp_server.__main__ import version
 from lsp_server.config import Config
+
+if TYPE_CHECKING:
+    from inference.serve.process import Process, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +59,7 @@ async def prepare(args: argparse.Namespace, config: Config, on_end: Callable[[st
         models_dir=args.models_dir or engine.models_dir,
         is_background=args.background,
     )
-    where = _where(args, model)
     chunks = Chunks(CHUNK_BYTES if engine.drafts != "off" else 0)
-    process = Process(record, where, engine.linger_s if args.background else None, on_end, chunks=chunks)
     board = MemoryBoard()
     host = ModelHost(
         model,
@@ -68,8 +70,15 @@ async def prepare(args: argparse.Namespace, config: Config, on_end: Callable[[st
         notices=(located.notice,) if located.notice else (),
         memory=board,
         unload_s=engine.unload_s,
-        on_leases=process.on_leases,
+        on_leases=lambda n: process.on_leases(n),
     )
+    host.start()
+    await asyncio.sleep(0)  # it begins
+
+    from inference.serve.process import Process
+
+    where = _where(args, model)
+    process = Process(record, where, engine.linger_s if args.background else None, on_end, chunks=chunks)
     return Started(process, host, where.place)
 
 
@@ -88,6 +97,8 @@ def _found(args: argparse.Namespace, config: Config, cache_dir: Path) -> tuple[L
 
 
 def _where(args: argparse.Namespace, model: ModelFile) -> Where:
+    from inference.serve.process import Where
+
     if args.host is None:
         return Where(place_of(model.digest), is_loopback=args.loopback)
     path = Path(args.api_key_file).expanduser().absolute()

@@ -20,6 +20,7 @@ from inference.backoff import Backoff
 from inference.clients.base import EngineClient
 from inference.clients.http_session import Gone
 from inference.clients.lasting import LastingClient, Source
+from inference.clients.vocabulary import EarlyVocabulary
 from inference.config import EngineConfig
 from inference.endpoint import Endpoint, read_key
 from inference.engine_settings import differing, settings_of
@@ -28,6 +29,7 @@ from inference.models.choice import AUTO, Located, locate
 from inference.models.identity import ModelFile, identify
 from inference.runtime_dir import place_of, places
 from inference.smaller_model import that_fits, without_native_code
+from inference.spare import Spare
 from inference.types import EngineError
 from inference.wire import EngineState, News
 from lsp_server.config import Config
@@ -115,11 +117,12 @@ async def _nothing() -> None:
 
 
 class Shared:
-    """A process of its own, found or started. version: of this midfill."""
+    """A process of its own, found or started. version: of this midfill. spare: for the first one that is started."""
 
-    def __init__(self, cache_dir: Callable[[], Path], version: str) -> None:
+    def __init__(self, cache_dir: Callable[[], Path], version: str, spare: Spare | None = None) -> None:
         self._cache_dir = cache_dir
         self._version = version
+        self._spare = spare
 
     async def open(self, config: Config, ears: Ears, *, fresh: bool = False) -> Opened:
         cache_dir, engine = self._cache_dir(), config.engine
@@ -129,11 +132,12 @@ class Shared:
             place_of(model.digest),
             lambda place: command_line(model.path, located.name, model.digest, engine, cache_dir, loopback=loopback),
             self._version,
+            self._spare,
         )
         try:
             if fresh:
                 await launcher.restart()
-            client = await _connect(launcher, cache_dir, ears)
+            client = await _connect(launcher, cache_dir, ears, EarlyVocabulary(model))
         except Gone:
             await launcher.sweep()
             raise Gone(f"The engine ended while it loaded {located.name}; {launcher.place.log} says more.") from None
@@ -163,17 +167,22 @@ class Elsewhere:
 
 
 class BySettings:
-    """The way that the settings name."""
+    """The way that the settings name. spare: is closed once it is known whether it is needed."""
 
-    def __init__(self, here: Way, shared: Way, elsewhere: Way) -> None:
+    def __init__(self, here: Way, shared: Way, elsewhere: Way, spare: Spare | None = None) -> None:
         self._here = here
         self._shared = shared
         self._elsewhere = elsewhere
+        self._spare = spare
 
     async def open(self, config: Config, ears: Ears, *, fresh: bool = False) -> Opened:
         engine = config.engine
         way = self._elsewhere if engine.engine_url else self._shared if engine.shared_engine else self._here
-        return await way.open(config, ears, fresh=fresh)
+        try:
+            return await way.open(config, ears, fresh=fresh)
+        finally:
+            if self._spare is not None:
+                self._spare.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +196,9 @@ class _Fixed:
         """Nothing of it is here."""
 
 
-async def _connect(source: Source, cache_dir: Path, ears: Ears) -> LastingClient:
+async def _connect(source: Source, cache_dir: Path, ears: Ears, early: EarlyVocabulary | None = None) -> LastingClient:
     client = await LastingClient.connect(
-        source, cache_dir, on_news=ears.on_news, on_lost=ears.on_lost, backoff=ears.backoff
+        source, cache_dir, on_news=ears.on_news, on_lost=ears.on_lost, backoff=ears.backoff, early=early
     )
     client.on_revived = ears.on_revived
     return client

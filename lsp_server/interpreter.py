@@ -15,7 +15,8 @@ import gc
 import sys
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 # So long the interpreter lets a thread that computes go on while others wait. With Python's own 5 ms the loop would wait that
 # long for each thread that reads or parses beside it.
@@ -25,6 +26,17 @@ MOST_OLD = 100  # collections of the middle generation, after which a full one c
 LOOK_S = 30.0
 _QUIET_S = 0.005  # of the processor's time in LOOK_S: less than a few keys take
 _ALL_AGAIN_S = 3600.0
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """While modules are imported: what they make stays, and a tenth of the time would go into looking for garbage among it."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class Tidier:

@@ -196,9 +196,7 @@ def _rates(text: str) -> tuple[float, ...]:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        prog="python -m bench.gpu.drafting", description="Drafts of large shapes, simulated."
-    )
+    made = argparse.ArgumentParser(prog="python -m bench.gpu.drafting", description="Drafts of large shapes, simulated.")
     made.add_argument("--target", default="32B", choices=list(SHAPES))
     made.add_argument("--draft", default="0.5B", choices=list(SHAPES))
     made.add_argument("--rates", type=_rates, default=RATES, help="how often a drafted token stands, by position")

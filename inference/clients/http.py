@@ -19,7 +19,7 @@ from pathlib import Path
 
 from inference.backend import Vocab
 from inference.clients.http_link import HttpStream, Link, OnLost, OnNews
-from inference.clients.vocabulary import Load, load_native, obtain
+from inference.clients.vocabulary import EarlyVocabulary, Load, load_native, obtain
 from inference.endpoint import Endpoint
 from inference.models.identity import MAX_VOCABULARY
 from inference.types import Costs, Counters, EngineError, GenerationRequest
@@ -53,8 +53,10 @@ class HttpClient:
         on_news: OnNews = lambda news: None,
         on_lost: OnLost = lambda why: None,
         load: Load = load_native,
+        early: EarlyVocabulary | None = None,
     ) -> HttpClient:
         """Waits until the engine has its model and this process its vocabulary. on_news: the engine's state, meanwhile too.
+        early: the vocabulary that the engine is expected to have.
 
         EngineError: not possible; `Gone` among them: no engine is there.
         """
@@ -64,7 +66,7 @@ class HttpClient:
             return await link.session.ask("GET", f"/midfill/vocab/{link.hello.vocab_digest}", most=MAX_VOCABULARY)
 
         try:
-            vocab = await obtain(link.hello, fetch, cache_dir, load)
+            vocab = await obtain(link.hello, fetch, cache_dir, load, early)
             link.begin()
         except BaseException:
             await link.aclose()

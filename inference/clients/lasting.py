@@ -20,7 +20,7 @@ from inference.clients.http import HttpClient, State
 from inference.clients.http_link import OnNews
 from inference.clients.http_session import Gone
 from inference.clients.late_stream import LateStream, SentStream
-from inference.clients.vocabulary import Load, load_native
+from inference.clients.vocabulary import EarlyVocabulary, Load, load_native
 from inference.endpoint import Endpoint
 from inference.types import Costs, Counters, EngineError, FinishReason, GenerationRequest
 from inference.wire import EngineState, Hello, News
@@ -72,11 +72,13 @@ class LastingClient:
         on_lost: OnLost = lambda why, is_hopeless: None,
         backoff: Backoff | None = None,
         load: Load = load_native,
+        early: EarlyVocabulary | None = None,
     ) -> LastingClient:
-        """Waits until the engine has its model. EngineError: not possible. backoff: its failures before count, too."""
+        """Waits until the engine has its model. EngineError: not possible. backoff: its failures before count, too. early: the
+        vocabulary that the engine is expected to have."""
         client = cls(source, on_news, on_lost, backoff or Backoff(asyncio.get_running_loop().time))
         where = await source.endpoint()
-        client._http = await HttpClient.connect(where, cache_dir, on_news=on_news, on_lost=client._lost, load=load)
+        client._http = await HttpClient.connect(where, cache_dir, on_news=on_news, on_lost=client._lost, load=load, early=early)
         return client
 
     @property

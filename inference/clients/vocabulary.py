@@ -11,10 +11,11 @@ import os
 import re
 import tempfile
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from inference.backend import Vocab
-from inference.models.identity import cut_vocabulary, vocabulary_digest
+from inference.models.identity import ModelFile, cut_vocabulary, vocabulary_digest
 from inference.types import EngineError
 from inference.wire import Hello
 
@@ -34,10 +35,34 @@ def load_native(path: Path) -> Vocab:
     return load_vocab(path)
 
 
-async def obtain(hello: Hello, fetch: Callable[[], Awaitable[bytes]], cache_dir: Path, load: Load = load_native) -> Vocab:
-    """The vocabulary that the engine's token ids belong to. fetch: its GGUF from the engine. EngineError."""
+class EarlyVocabulary:
+    """The vocabulary of a file of this machine, loaded in a thread while the engine that is to use it starts. A failure is
+    told to whoever takes it."""
+
+    def __init__(self, model: ModelFile, load: Load = load_native) -> None:
+        self.digest = model.vocab_digest
+        pool = ThreadPoolExecutor(1, thread_name_prefix="vocabulary")
+        self._loading = pool.submit(load, model.path)
+        pool.shutdown(wait=False)
+
+    async def take(self) -> Vocab:
+        """EngineError."""
+        return await asyncio.wrap_future(self._loading)
+
+
+async def obtain(
+    hello: Hello,
+    fetch: Callable[[], Awaitable[bytes]],
+    cache_dir: Path,
+    load: Load = load_native,
+    early: EarlyVocabulary | None = None,
+) -> Vocab:
+    """The vocabulary that the engine's token ids belong to. fetch: its GGUF from the engine. early: one that may be it.
+    EngineError."""
     if not _DIGEST.fullmatch(hello.vocab_digest):
         raise EngineError("The engine names no digest of its vocabulary; restart it.")
+    if early is not None and early.digest == hello.vocab_digest:
+        return await early.take()
     local = Path(hello.model_path)
     if await asyncio.to_thread(_is_of, local, hello.vocab_digest):
         return await asyncio.to_thread(load, local)

@@ -108,7 +108,7 @@ class Process:
             self._linger.on_leases(n)
 
     async def run(self, host: ModelHost, on_listening: Callable[[EngineRecord], None]) -> None:
-        """Listen, load, serve until the end. EngineError: it can't listen there."""
+        """Listen, load if that has not begun, serve until the end. EngineError: it can't listen there."""
         where = self._where
         make_private(where.place.directory)
         key = self._key()
@@ -130,6 +130,7 @@ class Process:
                 loop.call_later(_FAILED_S, self.end, "the model can't be loaded")
 
         host.watch(look)
+        look(host.news())
         if key is None:
             listening = await listen.on_socket(app, where.place.socket)
         else:

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from inference import sse, unix_socket
 from inference.clients import http_link
 from inference.clients.http import HttpClient, State
 from inference.clients.http_session import Gone, Refusal, Session
-from inference.clients.vocabulary import file_name
+from inference.clients.vocabulary import EarlyVocabulary, file_name
 from inference.costs import CostTable
 from inference.endpoint import Endpoint
 from inference.llama.vocab import load_vocab
@@ -412,6 +413,23 @@ def test_the_models_own_file_is_used_where_it_is_the_same(tmp_path: Path, model:
             client = await HttpClient.connect(endpoint_of(served), tmp_path / "cache", load=loads)
             await client.aclose()
         assert loads.paths == [model.path] and not (tmp_path / "cache").exists()
+
+    run(main)
+
+
+def test_one_that_was_loaded_early_is_used_if_it_is_the_engines(tmp_path: Path, model: ModelFile) -> None:
+    async def main() -> None:
+        loads, early = Loads(), Loads()
+        async with serving(tmp_path, model=model) as served:
+            for mine, expected in ((model, early), (replace(model, vocab_digest="0" * 64), loads)):
+                first = EarlyVocabulary(mine, early)
+                client = await HttpClient.connect(endpoint_of(served), tmp_path / "cache", load=loads, early=first)
+                await client.aclose()
+                assert expected.paths == [model.path], mine
+            assert len(early.paths) == 2, "it does not wait to be asked"
+            missing = EarlyVocabulary(ModelFile(tmp_path / "no.gguf", model.digest, model.vocab_digest))
+            with pytest.raises(EngineError, match="no model file"):
+                await HttpClient.connect(endpoint_of(served), tmp_path / "cache", load=loads, early=missing)
 
     run(main)
 

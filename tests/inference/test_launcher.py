@@ -28,6 +28,7 @@ from inference.launcher import Launcher, Silent, is_newer
 from inference.models.identity import ModelFile, identify
 from inference.models.lock import hold
 from inference.runtime_dir import RUNTIME_VARIABLE, Place, make_private, place_of
+from inference.spare import Spare
 from inference.types import EngineError, FinishReason, GenerationRequest
 from lsp_server.engine_command import command_line
 from tests.support.ended import all_ended, engines_of
@@ -312,10 +313,10 @@ def test_a_server_that_goes_while_it_starts_one_leaves_none(
 ) -> None:
     spawn, has_begun = launcher._spawn, threading.Event()
 
-    def slowly(command: Sequence[str], place: Place) -> subprocess.Popen[bytes]:
+    def slowly(command: Sequence[str], place: Place, spare: Spare | None) -> subprocess.Popen[bytes]:
         has_begun.set()
         time.sleep(0.2)
-        return spawn(command, place)
+        return spawn(command, place, spare)
 
     async def main() -> None:
         if stage == "before there is a process":
