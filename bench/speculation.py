@@ -77,7 +77,7 @@ def open_rig(options: argparse.Namespace) -> Rig:
 
     directory = store.models_dir()
     path = store.resolve(options.model, directory)
-    config = EngineConfig(n_ctx=2048, n_sequences=2, n_threads=options.threads)
+    config = EngineConfig(n_ctx=2048, n_sequences=2, n_threads=options.threads, prompt_cache=False)
     backend = LlamaBackend(config, path)
     measured, _ = measured_for(config, backend, key_of(config, backend, path), cache_dir())
     assert measured is not None

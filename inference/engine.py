@@ -94,6 +94,8 @@ class Engine:
         if backend.can_roll_back and make_drafting is not None:
             self.drafting = make_drafting(self._vocab, self.table, self._healing)
             self.drafting.listen(lambda: not self._inbox.is_empty)
+            if self._keeper is not None and self.drafting.partner is not None:
+                self._keeper.join(self.drafting.partner, self._inbox.wake)
         self._decoding = Decoding(
             backend, self.kv, self.table, self._tally, self._inbox, self._admission, clock,
             n_ctx=self.n_ctx, drafting=self.drafting, choose=self._choose, on_loss=self._fail,
@@ -163,7 +165,7 @@ class Engine:
         self._end_all(FinishReason.CANCELLED)
         if self._keeper is not None:
             self._backend.set_abort(lambda: False)
-            self._keeper.saver.finish(0.0 if self._failed else _LAST_S)
+            self._keeper.finish(0.0 if self._failed else _LAST_S)
         if self.drafting is not None:
             self.drafting.close()
         self._backend.close()
@@ -186,7 +188,7 @@ class Engine:
             self._drop_finished()
         settled = False
         if not any(run.priority.is_foreground and not run.has_byte for run in self._runs) and self._inbox.is_empty:
-            settled = self.kv.settle() or (self._keeper is not None and not self._failed and self._keeper.saver.tend())
+            settled = self.kv.settle() or (self._keeper is not None and not self._failed and self._keeper.tend())
         # those that are left without a plan waited for a sequence, which is free now; or they wait for the disk, which wakes us
         return bool(plan or settled or not all(self._keeper and self._keeper.restorer.is_held(run) for run in self._runs))
 

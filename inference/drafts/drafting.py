@@ -22,6 +22,7 @@ from inference.drafts.draft import ComputedSource, Draft, Source
 from inference.drafts.found import Lookup, Previous
 from inference.drafts.trail import Trail
 from inference.healing import HealingIndex
+from inference.prompt_cache.partner import Partner
 from inference.run import Run
 from inference.types import DraftFigures
 
@@ -56,6 +57,7 @@ class Drafting:
         self._trails: weakref.WeakKeyDictionary[Run, Trail] = weakref.WeakKeyDictionary()
         self._watched: weakref.WeakKeyDictionary[Run, tuple[int, list[Draft]]] = weakref.WeakKeyDictionary()
         self._is_stopped = False
+        self.partner: Partner | None = None  # what saves the draft model's states
         self.why_not_computed = ""  # why there is no draft model though one was asked for
 
     @property
@@ -124,7 +126,8 @@ class Drafting:
             self._watch(run, proposals)
             best = max(proposals, key=lambda draft: self.controller.gain(draft, n_rows, n_own), default=None)
         pays = best is not None and self.controller.gain(best, n_rows, n_own) > 0
-        if self.computed is not None and not self.computed.is_lost and not pays:
+        is_reading = self.partner is not None and self.partner.is_reading
+        if self.computed is not None and not self.computed.is_lost and not pays and not is_reading:
             draft = self._computed(self.computed, run, n_rows, min(most, _LONGEST_COMPUTED))
             if draft is not None:
                 return draft

@@ -8,6 +8,7 @@ Refuses to choose the file (`inference.models.draft_choice`).
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,10 +22,13 @@ from inference.drafts.model import DraftModel
 from inference.engine import MakeDrafting
 from inference.healing import HealingIndex
 from inference.llama.buffers import Buffer
+from inference.llama.imprint import open_archive
 from inference.llama.model import LlamaBackend
-from inference.llama.timing import key_of, measured_for
+from inference.llama.timing import keeping, key_of, measured_for
 from inference.models.draft_choice import refusal
 from inference.models.gguf import check
+from inference.prompt_cache.archive import Archive
+from inference.prompt_cache.partner import Partner
 from inference.types import Costs, EngineError
 
 _log = logging.getLogger(__name__)
@@ -33,13 +37,15 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Beside:
     """A draft model that is loaded, or why there is none. notice: the same as a sentence for the user; both "" if none was
-    asked for. buffers: what it took."""
+    asked for. buffers: what it took. archive: its saved states, started. keep: to be told its table at the end."""
 
     backend: LlamaBackend | None = None
     table: CostTable | None = None
     why_not: str = ""
     notice: str = ""
     buffers: tuple[Buffer, ...] = ()
+    archive: Archive | None = None
+    keep: Callable[[CostTable], None] = lambda table: None
 
 
 def open_draft(config: EngineConfig, path: Path | None, target: LlamaBackend, cache_dir: Path) -> Beside:
@@ -53,7 +59,9 @@ def open_draft(config: EngineConfig, path: Path | None, target: LlamaBackend, ca
         backend = LlamaBackend(settings, path)
         why = why_not_compatible(target.vocab, backend.vocab) or why_not_usable(target, backend)
         if not why:
-            return Beside(backend, _table(settings, backend, path, cache_dir), buffers=backend.buffers)
+            table, keep = _table(settings, backend, path, cache_dir)
+            archive = open_archive(settings, backend, path, cache_dir) if target.can_stow else None
+            return Beside(backend, table, buffers=backend.buffers, archive=archive, keep=keep)
     except (EngineError, OSError, MemoryError) as error:
         why = str(error).rstrip(".") or "there is no memory for it"
     if backend is not None:
@@ -77,11 +85,16 @@ def _settings(config: EngineConfig) -> EngineConfig:
     )  # fmt: skip
 
 
-def _table(config: EngineConfig, backend: LlamaBackend, path: Path, cache_dir: Path) -> CostTable:
-    measured, _ = measured_for(config, backend, key_of(config, backend, path), cache_dir)
+def _table(
+    config: EngineConfig, backend: LlamaBackend, path: Path, cache_dir: Path
+) -> tuple[CostTable, Callable[[CostTable], None]]:
+    """And what is to be told the table at the end."""
+    key = key_of(config, backend, path)
+    measured, is_kept = measured_for(config, backend, key, cache_dir)
     assert measured is not None  # costs are never set for it
     backend.set_threads(config.n_threads or measured.n_threads)
-    return CostTable(Costs(measured.prefill_ms_per_token, measured.step_ms, on_cpu=backend.on_cpu), measured.rows)
+    table = CostTable(Costs(measured.prefill_ms_per_token, measured.step_ms, on_cpu=backend.on_cpu), measured.rows)
+    return table, keeping(measured, is_kept, key, cache_dir)
 
 
 def make_drafting(config: EngineConfig, beside: Beside, n_ctx: int, chunks: Chunks | None) -> MakeDrafting | None:
@@ -90,11 +103,13 @@ def make_drafting(config: EngineConfig, beside: Beside, n_ctx: int, chunks: Chun
         return None
 
     def make(vocab: Vocab, table: CostTable, healing: HealingIndex) -> Drafting:
-        computed = None
+        computed = partner = None
         if beside.backend is not None and beside.table is not None:
-            computed = DraftModel(beside.backend, beside.table, healing, n_ctx=n_ctx)
+            computed = DraftModel(beside.backend, beside.table, healing, n_ctx=n_ctx, on_end=beside.keep)
+            if beside.archive is not None:
+                partner = Partner(beside.archive, computed, beside.backend)
         drafting = Drafting(vocab, table, healing, chunks=chunks, computed=computed)
-        drafting.why_not_computed = beside.why_not
+        drafting.partner, drafting.why_not_computed = partner, beside.why_not
         return drafting
 
     return make

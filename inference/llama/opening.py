@@ -20,8 +20,7 @@ from inference.llama.imprint import open_archive
 from inference.llama.model import LlamaBackend
 from inference.llama.offload import look_at_offload
 from inference.llama.room import Room, plan_room
-from inference.llama.timing import key_of, measured_for
-from inference.measure import Measured, save_measured
+from inference.llama.timing import keeping, key_of, measured_for
 from inference.memory_plan import following
 from inference.memory_report import MemoryReport, describe, notice, taken
 from inference.models.draft_choice import AUTO, locate_draft, refusal
@@ -76,11 +75,6 @@ def open_engine(
     is_set = bool(config.prefill_ms_per_token or config.step_ms)
     table = CostTable(costs, () if measured is None or is_set else measured.rows)
 
-    def keep(table: CostTable) -> None:
-        if measured is not None and is_kept and table.is_measured and table.rows != measured.rows:
-            now = table.costs
-            save_measured(cache_dir, key, Measured(measured.n_threads, now.prefill_ms_per_token, now.step_ms, table.rows))
-
     engine = Engine(
         backend,
         n_ctx=backend.n_ctx_seq,
@@ -94,7 +88,7 @@ def open_engine(
         archive=open_archive(config, backend, path, cache_dir, digest),
         save_every_s=config.save_every_s,
         make_drafting=make_drafting(config, beside, backend.n_ctx_seq, Chunks(CHUNK_BYTES) if chunks is None else chunks),
-        on_end=keep,
+        on_end=keeping(measured, is_kept, key, cache_dir),
     )
     return engine, backend.vocab
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from inference.config import EngineConfig
+from inference.costs import CostTable
 from inference.llama.model import LlamaBackend
 from inference.measure import (
     MachineKey,
@@ -35,3 +37,14 @@ def measured_for(config: EngineConfig, backend: LlamaBackend, key: MachineKey, c
         measured = measure(backend, thread_candidates(usable_cpus()), chunk_ms=config.chunk_ms)
         save_measured(cache_dir, key, measured)
     return measured, True
+
+
+def keeping(measured: Measured | None, is_kept: bool, key: MachineKey, cache_dir: Path) -> Callable[[CostTable], None]:
+    """What is to be told the table at the end: what was learnt from steps goes to disk, if the table came from there."""
+
+    def keep(table: CostTable) -> None:
+        if measured is not None and is_kept and table.is_measured and table.rows != measured.rows:
+            now = table.costs
+            save_measured(cache_dir, key, Measured(measured.n_threads, now.prefill_ms_per_token, now.step_ms, table.rows))
+
+    return keep

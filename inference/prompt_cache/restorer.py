@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inference.kv_cache import KvCache
 from inference.prompt_cache.archive import Archive, Fetch
@@ -28,6 +29,11 @@ TOLERANCE = 0.01
 # A request waits no longer for the disk than a slow one needs.
 _PATIENCE_S, _BYTES_PER_S = 1.0, 100e6
 _OPENING_S = 0.25
+
+
+def is_same(now: NDArray[np.float32], before: NDArray[np.float32]) -> bool:
+    """Whether logits say what they said when the state was saved."""
+    return now.shape == before.shape and float(np.abs(now - before).max(initial=0.0)) <= TOLERANCE
 
 
 class Waiting(Protocol):
@@ -64,6 +70,7 @@ class Restorer:
         self._lookups: dict[int, _Lookup] = {}
         self._misses: Counter[str] = Counter()
         self.n_hits = 0
+        self.on_fetch: Callable[[tuple[int, ...]], None] = lambda tokens: None  # told what is read for whom
 
     # -- for any thread
 
@@ -128,6 +135,7 @@ class Restorer:
             return None
         match = self._archive.match(self._archive.chain(pack(tokens)))
         if match is not None and match.n - n_known >= MIN_GAIN:
+            self.on_fetch(tokens)
             return self._archive.fetch(match.entry)
         off = self._archive.figures().why_off
         self._misses["off" if off else "opening" if self._archive.is_opening else "new" if match is None else "short"] += 1
@@ -150,7 +158,7 @@ class Restorer:
         if logits is None:
             self._kv.truncate(sequence, 0)
             return "interrupted"
-        if logits.shape != record.logits.shape or not float(np.abs(logits - record.logits).max(initial=0.0)) <= TOLERANCE:
+        if not is_same(logits, record.logits):
             self._kv.truncate(sequence, 0)
             self._archive.discard(fetch.entry, "behind its last token the model says something else than before")
             return "different"

@@ -53,6 +53,7 @@ class Saver:
         self._arrived_at = self._saved_at = clock()
         self._evicted: list[Stowed] = []
         self._looked_at: tuple[object, ...] = ()
+        self.on_save: Callable[[tuple[int, ...]], None] = lambda tokens: None  # told what was handed over
         kv.stowage.on_evict, kv.on_loss = self._evict, self._lose
 
     def has_arrived(self) -> None:
@@ -128,6 +129,7 @@ class Saver:
         n_prompt = min(sequence.n_prompt, len(sequence.tokens)) or len(sequence.tokens)
         record = Record(tuple(sequence.tokens), n_prompt, logits, state)
         self._archive.put(record, self._archive.chain(sequence.packed))
+        self.on_save(record.tokens)
         self._saved_at = self._clock()
         return True
 

@@ -23,7 +23,7 @@ from inference.drafts.found import Lookup, Previous
 from inference.drafts.model import DraftModel
 from inference.engine import MakeDrafting
 from inference.healing import HealingIndex
-from inference.llama.draft import open_draft
+from inference.llama.draft import make_drafting, open_draft
 from inference.llama.model import LlamaBackend
 from inference.types import Costs, GenerationRequest
 from tests.inference.conftest import Open
@@ -148,6 +148,25 @@ def test_models_that_can_not_roll_back_draft_nothing(open_tiny: Open, arch: str)
     driver.submit(GenerationRequest(1, tuple(30 + i % 3 for i in range(40)), n_max=12))
     driver.drain()
     assert not made and driver.engine.counters().drafted == 0
+
+
+def test_what_the_draft_s_steps_have_taught_is_there_at_the_next_start(open_tiny: Open, tiny_models: dict[str, Path],
+                                                                      tmp_path: Path) -> None:  # fmt: skip
+    target, settings_ = open_tiny("qwen2", n_ctx=N_CTX), replace(SETTINGS, n_threads=0, prompt_cache=False)
+    tables: list[CostTable] = []
+    for _ in range(2):
+        beside = open_draft(settings_, tiny_models["qwen2"], target, tmp_path)
+        assert beside.backend is not None and beside.table is not None
+        made = make_drafting(settings_, beside, N_CTX, None)
+        assert made is not None
+        tables.append(beside.table)
+        for _ in range(3):
+            beside.table.observe(3, 1234.5)
+        made(target.vocab, CostTable(Costs(1, 1)), HealingIndex(target.vocab.pieces, target.vocab.stop_tokens)).close()
+        assert dict(tables[-1].rows)[3] == 1234.5
+        if len(tables) == 1:
+            tables[0] = CostTable(Costs(1, 1), tables[0].rows)
+    assert tables[1].rows == tables[0].rows
 
 
 def test_what_differs_between_vocabularies_is_told(tiny_dir: Path, open_tiny: Open) -> None:
