@@ -1,6 +1,7 @@
 """How often drafted tokens are right: of each source, by the grade that it gave them.
 
-Owns running shares. Each begins as if a few drafts had been seen, so that the first ones decide little and soon much; what lies
+Owns running shares. Each begins as if a few drafts had been seen, so that the first ones decide little and soon much: as many
+right as one would guess, or as are right of the grade below, if that is more, since a higher grade is no less sure. What lies
 long ago counts less and less. A token counts only if all before it in its draft were right: the others were never compared.
 """
 
@@ -20,9 +21,11 @@ _CAUTION = 0.5  # standard deviations below the mean
 
 class Acceptance:
     def __init__(self) -> None:
-        self._right = [share * _BEGIN_WEIGHT for share in _BEGIN]
-        self._seen = [_BEGIN_WEIGHT] * N_GRADES
+        self._right = [0.0] * N_GRADES
+        self._seen = [0.0] * N_GRADES
+        self._shares: list[float] = []
         self._right_of_all, self._seen_of_all = _BEGIN_ALL * _BEGIN_WEIGHT, _BEGIN_WEIGHT
+        self._told()
 
     @property
     def typical(self) -> float:
@@ -31,18 +34,18 @@ class Acceptance:
 
     def share(self, grade: int) -> float:
         """Of tokens of this grade, if all before them are right."""
-        return self._right[grade] / self._seen[grade]
+        return self._shares[grade]
 
     def cautious(self, grade: int) -> float:
         """The same, with less taken for granted where little was seen."""
-        p = self.share(grade)
-        return max(0.0, p - _CAUTION * math.sqrt(p * (1 - p) / self._seen[grade]))
+        p = self._shares[grade]
+        return max(0.0, p - _CAUTION * math.sqrt(p * (1 - p) / (self._seen[grade] + _BEGIN_WEIGHT)))
 
     def expected(self, grades: Sequence[int], *, cautious: bool = False) -> list[float]:
         """How many tokens of a draft will hold, if its first 1, 2, … are tried."""
         out, held, n = list[float](), 1.0, 0.0
         for grade in grades:
-            held *= self.cautious(grade) if cautious else self.share(grade)
+            held *= self.cautious(grade) if cautious else self._shares[grade]
             n += held
             out.append(n)
         return out
@@ -51,12 +54,19 @@ class Acceptance:
         """The first n_right tokens were right, and the one behind them, if there is one, was not."""
         self._count(grades[:n_right], 1.0)
         self._count(grades[n_right : n_right + 1], 0.0)
+        self._told()
 
     def _count(self, grades: Iterable[int], right: float) -> None:
         for grade in grades:
-            weight = max(_KEPT * self._seen[grade], _BEGIN_WEIGHT)
-            share = self._right[grade] / self._seen[grade]
-            self._seen[grade] = weight + 1
-            self._right[grade] = share * weight + right
+            self._seen[grade] = _KEPT * self._seen[grade] + 1
+            self._right[grade] = _KEPT * self._right[grade] + right
             self._right_of_all = _KEPT * self._right_of_all + right
             self._seen_of_all = _KEPT * self._seen_of_all + 1
+
+    def _told(self) -> None:
+        """Work out the shares from what was counted."""
+        shares, below = list[float](), 0.0
+        for begin, right, seen in zip(_BEGIN, self._right, self._seen, strict=True):
+            below = (right + _BEGIN_WEIGHT * max(begin, below)) / (seen + _BEGIN_WEIGHT)
+            shares.append(below)
+        self._shares = shares

@@ -5,11 +5,10 @@ or to check drafts. Decides anew before each step:
 
 - What a longer draft gains is what its tokens are worth, by how often such tokens were right, less the rows' cost by the
   table. A token is worth what one costs with the best drafts there are now, at most a step.
-- What gains only if all goes as it usually does is tried as far as the purse goes; what gains even by a cautious count, also
-  for a while when the purse is overdrawn.
-- A source that would gain nothing is off. What it would have said next is compared with what was chosen as far as that costs
-  nothing, and one draft of it is tried after PAUSE of its chances, then after twice as many, up to a thousand, out of the
-  purse.
+- No draft is tried that may lose more than the purse holds, should none of it be right: then a shorter one is, or none.
+- A source that would gain nothing is off. What it would have said next is compared with what was chosen, which costs nothing
+  where the draft was found; one that is computed is tried after PAUSE of its chances, then after twice as many, up to a
+  thousand.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from inference.types import DraftFigures
 PAUSE = 48
 _LONGEST_PAUSE = 1024
 _EVEN = 1e-9
-_BEGIN_STEPS = 2  # that may be lost before anything was saved
 
 
 @dataclass(slots=True)
@@ -45,7 +43,7 @@ class Controller:
 
     def __init__(self, table: CostTable) -> None:
         self._table = table
-        self._purse = Purse(_BEGIN_STEPS * table.cost(1))
+        self._purse = Purse()
         self._accounts: dict[str, _Account] = {}
 
     @property
@@ -73,20 +71,11 @@ class Controller:
 
     def decide(self, draft: Draft, n_rows: int, n_own: int) -> int:
         """How many of its tokens are tried in this step; 0: none."""
-        account = self._of(draft.source)
         gain, n = self._best(draft, n_rows, n_own)
-        if n and gain > _EVEN:
-            if self._purse.allows(self._cautious(draft, n, n_rows, n_own), self._table.cost(1)):
-                account.is_off = False
-                return n
-            return self._tried_small(draft, n_rows)
-        account.n_passed += 1
-        account.is_off = True
-        if account.n_passed < account.pause:
+        self._of(draft.source).is_off = gain <= _EVEN
+        if gain <= _EVEN or not n:
             return 0
-        n = self._tried_small(draft, n_rows)
-        if n:
-            account.n_passed, account.pause = 0, min(2 * account.pause, _LONGEST_PAUSE)
+        self.stakes(draft.cut(n), n_rows)
         return n
 
     def outlook(self, source: str, draft_ms: float, n_rows: int, most: int) -> tuple[float, float]:
@@ -106,14 +95,22 @@ class Controller:
         account = self._of(source)
         account.n_passed += 1
         account.is_off = True
-        if account.n_passed < account.pause or self._purse.balance <= 0:
+        if account.n_passed < account.pause:
             return False
         account.n_passed, account.pause = 0, min(2 * account.pause, _LONGEST_PAUSE)
         return True
 
     def allows(self, ms: float) -> bool:
         """May so much be lost?"""
-        return self._purse.balance >= ms
+        return self._purse.allows(ms)
+
+    def begin_step(self) -> None:
+        """Nothing is at stake yet."""
+        self._purse.begin_step()
+
+    def stakes(self, draft: Draft, n_rows: int) -> None:
+        """The draft rides in the step, beside so many rows: all of its cost may be lost."""
+        self._purse.reserve(self._added(len(draft.tokens), n_rows) + draft.ms)
 
     def stepped(self, n_rows: int) -> None:
         """A step was made that had so many rows without drafts, and brought somebody a token."""
@@ -161,20 +158,16 @@ class Controller:
         return sorted({*lengths, longest})
 
     def _best(self, draft: Draft, n_rows: int, n_own: int) -> tuple[float, int]:
-        """ms gained, and by which length. Whether anything is gained is a question of steps saved; which length is best, of
-        what a token costs otherwise, which is less than a step where drafts are right."""
+        """ms gained, and by which length, of those that may be tried; 0: of none. Whether anything is gained is a question of
+        steps saved; which length is best, of what a token costs otherwise, which is less than a step where drafts are right."""
         expected = self._of(draft.source).acceptance.expected(draft.grades)
         step, lengths = self._step_worth(n_rows, n_own), self._lengths(draft, n_rows)
         token = min(1.0, min(self._table.cost(1 + n) / (1 + expected[n - 1]) for n in lengths) / self._table.cost(1)) * step
-        n = max(lengths, key=lambda n: token * expected[n - 1] - self._added(n, n_rows))
-        return step * expected[n - 1] - self._added(n, n_rows), n
-
-    def _cautious(self, draft: Draft, n: int, n_rows: int, n_own: int) -> float:
-        """ms gained by its first n tokens if it goes worse than usual."""
-        expected = self._of(draft.source).acceptance.expected(draft.grades[:n], cautious=True)
-        return self._step_worth(n_rows, n_own) * expected[-1] - self._added(n, n_rows)
-
-    def _tried_small(self, draft: Draft, n_rows: int) -> int:
-        """The shortest draft, if all of its cost may be lost; with all its tokens that cost the same."""
-        n = self._lengths(draft, n_rows)[0]
-        return n if self.allows(self._added(n, n_rows) + draft.ms) else 0
+        best = max(lengths, key=lambda n: token * expected[n - 1] - self._added(n, n_rows))
+        gain = step * expected[best - 1] - self._added(best, n_rows)
+        if gain <= _EVEN:
+            return gain, 0
+        sure = self._of(draft.source).acceptance.expected(draft.grades, cautious=True)
+        gains = {n: step * sure[n - 1] - self._added(n, n_rows) for n in lengths}
+        allowed = [n for n in lengths if n <= best and self.allows(self._added(n, n_rows) + draft.ms) and gains[n] > _EVEN]
+        return (gain, allowed[-1]) if allowed else (gain, 0)

@@ -80,6 +80,7 @@ class Drafting:
     def drafts(self, batch: Batch, *, n_room: int, n_ctx: int) -> list[Draft | None]:
         """For each run of the step a draft behind its rows, or None. n_room: rows that may be added in all."""
         n_rows = sum(n for _, n in batch)
+        self.controller.begin_step()
         out: list[Draft | None] = []
         for run, n in batch:
             most = 0 if self._is_stopped else min(self._most(run, n, batch, n_ctx), n_room)
@@ -98,6 +99,7 @@ class Drafting:
         for (_, n), draft, n_good in zip(batch, drafts, n_right, strict=True):
             if draft is not None:
                 self.controller.learn(draft, n_good, n_rows, n)
+                n_rows += len(draft.tokens)
 
     def unused(self, drafts: Sequence[Draft | None]) -> None:
         """The step came to nothing, and so did what making these took."""
@@ -145,33 +147,42 @@ class Drafting:
 
     def _computed(self, source: ComputedSource, run: Run, n_rows: int, most: int) -> Draft | None:
         if self._forced:
-            return self._used(source.draft(run, min(most, self._forced), lambda n, held: True), run)
+            return self._used(source.draft(run, min(most, self._forced), lambda n, held: True), run, n_rows)
         if not run.priority.is_foreground:
             return None
         controller, step = self.controller, self._table.cost(1)
         start = source.cost_of_start(run)
         gain, n = controller.outlook(source.name, source.step_ms, n_rows, most)
-        if gain * (run.request.n_max - run.n_generated) / (1 + n) > start and controller.allows(start):
-            return self._used(source.draft(run, most, self._worth(source, n_rows, step)), run)
-        if controller.passed(source.name) and controller.allows(start + source.step_ms + step):
-            return self._used(source.draft(run, 1, lambda n, held: True), run)
+        can_begin = self._can_lose(source, start, 1, n_rows)
+        if gain * (run.request.n_max - run.n_generated) / (1 + n) > start and can_begin:
+            return self._used(source.draft(run, most, self._worth(source, start, n_rows, step)), run, n_rows)
+        if can_begin and controller.passed(source.name):
+            return self._used(source.draft(run, 1, lambda n, held: True), run, n_rows)
         return None
 
-    def _used(self, made: Draft, run: Run) -> Draft | None:
+    def _used(self, made: Draft, run: Run, n_rows: int) -> Draft | None:
         """What of it can be tried; if that is nothing, its cost is lost."""
         draft = self._fitting(run, made)
         if draft is None:
             self.controller.lost(made.source, made.ms)
+        else:
+            self.controller.stakes(draft, n_rows)
         return draft
 
-    def _worth(self, source: ComputedSource, n_rows: int, step: float) -> Callable[[int, float], bool]:
+    def _can_lose(self, source: ComputedSource, start: float, n: int, n_rows: int) -> bool:
+        """May a draft of n tokens be made, should none of it be right?"""
+        added = self._table.cost(n_rows + n) - self._table.cost(n_rows)
+        return self.controller.allows(start + n * source.step_ms + added)
+
+    def _worth(self, source: ComputedSource, start: float, n_rows: int, step: float) -> Callable[[int, float], bool]:
         table = self._table
 
         typical = self.controller.typical(source.name)
 
         def worth(n: int, held: float) -> bool:
             added = table.cost(n_rows + n + 1) - table.cost(n_rows + n)
-            return min(held, typical**n) * typical * step > source.step_ms + added
+            is_worth = min(held, typical**n) * typical * step > source.step_ms + added
+            return is_worth and self._can_lose(source, start, n + 1, n_rows)
 
         return worth
 

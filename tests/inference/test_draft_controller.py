@@ -41,6 +41,7 @@ class Text:
         n_agreeing = agreeing
         while n_tokens > 0:
             offer = draft(min(length, max(1, n_tokens - 1)), n_agreeing, source)
+            self.controller.begin_step()
             n = self.controller.decide(offer, 1, 1)
             n_right = 0
             while n_right < n and self.random.random() < right:
@@ -57,19 +58,49 @@ class Text:
             self.cost += self.table.cost(1 + n)
             self.cost_without += (1 + n_right) * self.table.cost(1)
             n_tokens -= 1 + n_right
+            assert self.cost <= 1.02 * self.cost_without, "wherever a text ends, it has cost no more"
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from([SMALL, LARGE, GPU, DEAR]), st.integers(0, 10_000), st.integers(1, 40), st.data())
-def test_whatever_the_source_says_the_loss_is_bounded(rows, seed, length, data) -> None:
+def test_whatever_the_source_says_the_loss_is_bounded_from_the_first_token(rows, seed, length, data) -> None:
     text = Text(rows, seed)
     for _ in range(data.draw(st.integers(1, 4))):
         right = data.draw(st.sampled_from([0.0, 0.2, 0.5, 0.7, 0.9, 1.0]))
-        text.run(150, right, agreeing=data.draw(st.integers(0, 60)), length=length)
-    few_steps = (4 + 6) * rows[0][1] + max(
-        ms for _, ms in rows
-    )  # the purse, what it may be overdrawn by, and the draft that did it
-    assert text.cost <= 1.01 * text.cost_without + few_steps
+        text.run(data.draw(st.integers(1, 150)), right, agreeing=data.draw(st.integers(0, 60)), length=length)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([SMALL, LARGE, GPU, DEAR]), st.integers(0, 10_000))
+def test_who_is_right_only_while_nothing_is_tried_gains_nothing_by_it(rows, seed) -> None:
+    one, table = controller(rows)
+    chance = random.Random(seed)
+    cost = without = 0.0
+    for _ in range(400):
+        offer = draft(chance.randrange(1, 40), 50)
+        one.begin_step()
+        n = one.decide(offer, 1, 1)
+        one.stepped(1)
+        if n:
+            one.learn(offer.cut(n), 0, 1, 1)
+        else:
+            one.watched("s", offer.grades[0], is_right=True)
+        cost, without = cost + table.cost(1 + n), without + table.cost(1)
+        assert cost <= 1.02 * without
+
+
+def test_several_drafts_of_a_step_may_not_lose_more_than_one_might() -> None:
+    one, table = controller(GPU)
+    while one.decide(draft(3, 50), 1, 1) == 0:
+        one.begin_step()
+        one.stepped(1)
+    n_rows, n_drafts = 2, 1
+    while n := one.decide(draft(3, 50, "other"), n_rows, 1):
+        n_rows, n_drafts = n_rows + n, n_drafts + 1
+    balance = one._purse.balance
+    assert table.cost(n_rows) - table.cost(1) <= balance + 1e-9 and n_drafts <= 2
+    one.begin_step()
+    assert one.decide(draft(3, 50), 1, 1) > 0
 
 
 @pytest.mark.parametrize("rows", [SMALL, LARGE, DEAR])
@@ -77,7 +108,7 @@ def test_a_source_that_is_never_right_costs_next_to_nothing(rows) -> None:
     text = Text(rows, 1)
     text.run(600, 0.0)
     assert text.cost <= 1.02 * text.cost_without
-    assert all(f.is_off and f.saved_ms < 0 for f in text.controller.figures)
+    assert all(f.is_off and f.saved_ms <= 0 for f in text.controller.figures)
 
 
 @pytest.mark.parametrize(("rows", "least"), [(SMALL, 1.5), (LARGE, 1.25), (GPU, 8.0)])
@@ -110,7 +141,7 @@ def test_sources_are_judged_apart() -> None:
     text.run(300, 0.0, source="bad")
     good, bad = text.controller.figures
     assert (good.source, bad.source, good.is_off, bad.is_off) == ("good", "bad", False, True)
-    assert before > 0 and good.saved_ms > 0 > bad.saved_ms
+    assert before > 0 and good.saved_ms > 0 >= bad.saved_ms
 
 
 def test_a_draft_beside_others_is_worth_what_their_step_would_be_shorter_by() -> None:
