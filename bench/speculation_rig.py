@@ -21,10 +21,11 @@ from inference.drafts.found import LOOKUP, PREVIOUS, Lookup, Previous
 from inference.drafts.model import MODEL, DraftModel
 from inference.engine import Engine
 from inference.healing import HealingIndex
-from inference.types import DraftFigures, GenerationRequest, TokenEvent
+from inference.types import GenerationRequest, TokenEvent
 
 ALL, OFF = "controller", "off"
-_FORCED = {PREVIOUS: 8, LOOKUP: 12, MODEL: 6}  # tokens of each draft where a source is forced
+# tokens of each draft where a source is forced: a step of four rows where that shows enough, more where rates are told
+_FORCED = {PREVIOUS: 3, LOOKUP: 3, MODEL: 6}
 
 
 class StandingTable(CostTable):
@@ -66,18 +67,34 @@ class Priced:
 
 @dataclass(frozen=True)
 class Pass:
-    """n_steps: of the target. cost: ms by the tables, the draft's steps included. clock: seconds. texts: at each place."""
+    """At each place: what was written, in how many tokens and steps of the target, what these cost (ms by the tables, the
+    draft's steps included), and how many seconds it took. drafted: by source, how many tokens stand and how many were drafted.
+    positions: of a forced draft model's drafts, how many have reached each position with all tokens before it right, and how
+    many of them were right there."""
 
-    n_tokens: int
-    n_steps: int
-    cost: float
-    clock: float
-    texts: tuple[str, ...]
-    figures: tuple[DraftFigures, ...] = ()
+    texts: list[str]
+    tokens: list[int]
+    steps: list[int]
+    costs: list[float]
+    clocks: list[float]
+    drafted: dict[str, list[int]]
+    positions: list[list[int]]
+
+    @property
+    def n_tokens(self) -> int:
+        return sum(self.tokens)
+
+    @property
+    def n_steps(self) -> int:
+        return sum(self.steps)
+
+    @property
+    def cost(self) -> float:
+        return sum(self.costs)
 
     @property
     def acceptance(self) -> dict[str, float]:
-        return {f.source: round(f.n_accepted / f.n_drafted, 3) for f in self.figures if f.n_drafted}
+        return {source: round(n_right / n, 3) for source, (n_right, n) in self.drafted.items() if n}
 
 
 @dataclass
@@ -88,7 +105,6 @@ class Rig:
     table: CostTable
     draft: Any = None
     draft_table: CostTable | None = None
-    positions: dict[int, list[int]] = field(default_factory=dict)  # of the draft model's drafts: reached and right, by position
     _states: dict[tuple[int, ...], bytes] = field(default_factory=dict)
     _earlier: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -104,23 +120,28 @@ class Rig:
         if draft is not None:
             draft.begin()
             draft.is_counting = True
-        engine = self._engine(target, draft, kind)
-        texts, n_tokens, clock = list[str](), 0, 0.0
+        positions: list[list[int]] = []
+        engine = self._engine(target, draft, kind, positions)
+        made = Pass([], [], [], [], [], {}, positions)
         for number, place in enumerate(places, 1):
             previous = self._before(place) if kind in (PREVIOUS, ALL) else ()
             tokens = self._prompt(place.before, place.after)
             self._warm(engine, GenerationRequest(2 * number, tokens, n_max=0))
+            n_steps, cost = target.n_steps, target.cost + (draft.cost if draft is not None else 0.0)
             target.is_counting, began = True, time.perf_counter()
-            events = _drain(engine, GenerationRequest(2 * number + 1, tokens, n_max=place.n_max, previous=previous))
-            clock += time.perf_counter() - began
+            n_max = min(place.n_max, len(self.target.vocab.encode(place.like.encode())) if place.like else place.n_max)
+            events = _drain(engine, GenerationRequest(2 * number + 1, tokens, n_max=n_max, previous=previous))
+            made.clocks.append(time.perf_counter() - began)
             target.is_counting = False
-            texts.append("".join(event.text for event in events))
-            n_tokens += events[-1].stats.n_generated
-        figures = engine.drafting.figures if engine.drafting is not None else ()
-        cost = target.cost + (draft.cost if draft is not None else 0.0)
-        return Pass(n_tokens, target.n_steps, cost, clock, tuple(texts), figures)
+            made.texts.append("".join(event.text for event in events))
+            made.tokens.append(events[-1].stats.n_generated)
+            made.steps.append(target.n_steps - n_steps)
+            made.costs.append(target.cost + (draft.cost if draft is not None else 0.0) - cost)
+        for figures in engine.drafting.figures if engine.drafting is not None else ():
+            made.drafted[figures.source] = [figures.n_accepted, figures.n_drafted]
+        return made
 
-    def _engine(self, target: Priced, draft: Priced | None, kind: str) -> Engine:
+    def _engine(self, target: Priced, draft: Priced | None, kind: str, positions: list[list[int]]) -> Engine:
         found: dict[str, Callable[[HealingIndex], Source]] = {PREVIOUS: Previous, LOOKUP: Lookup}
 
         def make(vocab: Vocab, table: CostTable, healing: HealingIndex) -> Drafting:
@@ -130,25 +151,13 @@ class Rig:
                 computed = DraftModel(draft, draft.table, healing, n_ctx=target.n_ctx_seq)
             drafting = Drafting(vocab, table, healing, sources=sources, computed=computed, forced=_FORCED.get(kind, 0))
             if kind == MODEL:
-                self._count_positions(drafting)
+                _count_positions(drafting, positions)
             return drafting
 
         return Engine(
             target, n_ctx=target.n_ctx_seq, n_sequences=2, costs=self.table.costs, table=self.table,
             make_drafting=None if kind == OFF else make,
         )  # fmt: skip
-
-    def _count_positions(self, drafting: Drafting) -> None:
-        learn = drafting.controller.learn
-
-        def counted(draft: Draft, n_right: int, n_rows: int, n_own: int) -> None:
-            for position in range(min(n_right + 1, len(draft.tokens))):
-                counts = self.positions.setdefault(position, [0, 0])
-                counts[0] += 1
-                counts[1] += position < n_right
-            learn(draft, n_right, n_rows, n_own)
-
-        drafting.controller.learn = counted  # type: ignore[method-assign]
 
     def _warm(self, engine: Engine, request: GenerationRequest) -> None:
         """Its prompt is in the cache afterwards. It is evaluated once for all passes."""
@@ -170,7 +179,7 @@ class Rig:
             target = Priced(self.target, self.table)
             target.begin()
             tokens = self._prompt(place.earlier, place.after)
-            events = _drain(self._engine(target, None, OFF), GenerationRequest(1, tokens, n_max=place.n_max))
+            events = _drain(self._engine(target, None, OFF, []), GenerationRequest(1, tokens, n_max=place.n_max))
             self._earlier[place.earlier] = self.target.vocab.encode("".join(event.text for event in events).encode())
             target.begin()
         return self._earlier[place.earlier]
@@ -182,6 +191,20 @@ class Rig:
         for part in vocab.fim.psm:
             tokens += [part[0]] if isinstance(part, tuple) else vocab.encode(parts.get(part, "").encode())
         return tuple(tokens)
+
+
+def _count_positions(drafting: Drafting, positions: list[list[int]]) -> None:
+    learn = drafting.controller.learn
+
+    def counted(draft: Draft, n_right: int, n_rows: int, n_own: int) -> None:
+        for position in range(min(n_right + 1, len(draft.tokens))):
+            if position == len(positions):
+                positions.append([0, 0])
+            positions[position][0] += 1
+            positions[position][1] += position < n_right
+        learn(draft, n_right, n_rows, n_own)
+
+    drafting.controller.learn = counted  # type: ignore[method-assign]
 
 
 def _drain(engine: Engine, request: GenerationRequest) -> list[TokenEvent]:

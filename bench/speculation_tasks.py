@@ -17,17 +17,22 @@ NEW, REPEATED, CHANGED = "new_code", "repeated_edits", "changed_suggestion"
 @dataclass(frozen=True, slots=True)
 class Place:
     """before, after: the text on both sides of the cursor. earlier: the text before the cursor when something was suggested
-    here that may be so again; "" = nothing was. n_max: tokens to be written."""
+    here that may be so again; "" = nothing was. n_max: tokens to be written, at most. like: text that has as many tokens as may
+    be written; "" = n_max alone counts."""
 
     before: str
     after: str
     n_max: int
     earlier: str = ""
+    like: str = ""
 
 
+_MORE = 3
+_BEFORE, _AFTER = 40, 20  # lines around new code
 _FIELDS = (
     ("order", "number", "str"), ("order", "customer", "Customer"), ("order", "total", "Decimal"), ("order", "due", "date"),
     ("order", "weight", "float"), ("order", "address", "Address"), ("order", "paid", "bool"), ("order", "tax", "Decimal"),
+    ("order", "carrier", "Carrier"), ("order", "discount", "Decimal"), ("order", "note", "str"),
 )  # fmt: skip
 _PLAIN = "def {thing}_{field}(self, {thing}_id: int) -> {kind}:\n    return self._{thing}s[{thing}_id].{field}\n\n\n"
 _EDITED = """def {thing}_{field}(self, {thing}_id: int) -> {kind}:
@@ -44,9 +49,10 @@ _EDITED = """def {thing}_{field}(self, {thing}_id: int) -> {kind}:
 
 
 def tasks(n_tokens: int, n_places: int) -> dict[str, tuple[Place, ...]]:
-    """n_tokens: most that are written at each place. n_places: of each task, at most."""
+    """n_tokens: most that are written at each place. n_places: of each task, at most; of repeated edits some more, which are
+    short."""
     made = {NEW: _new(n_tokens), REPEATED: _repeated(n_tokens), CHANGED: _changed(n_tokens)}
-    return {name: tuple(places)[:n_places] for name, places in made.items()}
+    return {name: tuple(places)[: n_places + (_MORE if name == REPEATED else 0)] for name, places in made.items()}
 
 
 def _new(n_tokens: int) -> Iterator[Place]:
@@ -65,16 +71,18 @@ def _new(n_tokens: int) -> Iterator[Place]:
                 len(lines),
             )
             if end - head >= 4:
-                yield Place("".join(lines[max(0, head - 60) : head + 1]), "".join(lines[end : end + 30]), n_tokens)
+                yield Place("".join(lines[max(0, head - _BEFORE) : head + 1]), "".join(lines[end : end + _AFTER]), n_tokens)
 
 
 def _repeated(n_tokens: int) -> Iterator[Place]:
-    """Several functions were edited in the same way, and the next one is being edited."""
+    """Several functions were edited in the same way, and the edit of the next one has been begun: its first line is there. A
+    small model that sees no more than the head writes what the functions behind it look like, which are not edited yet."""
     for done in range(2, len(_FIELDS) - 1):
         edited = [_filled(_EDITED, i) for i in range(done)]
         plain = [_filled(_PLAIN, i) for i in range(done + 1, len(_FIELDS))]
-        head = _filled(_EDITED, done).split("\n")[0] + "\n"
-        yield Place("".join(edited) + head, "\n\n" + "".join(plain), n_tokens)
+        lines = _filled(_EDITED, done).rstrip("\n").split("\n")
+        begun, rest = "\n".join(lines[:2]) + "\n", "\n".join(lines[2:])
+        yield Place("".join(edited) + begun, "\n\n\n" + "".join(plain), n_tokens, like=rest)
 
 
 def _changed(n_tokens: int) -> Iterator[Place]:

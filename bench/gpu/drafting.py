@@ -2,9 +2,10 @@
 
 Both models have random weights, so their text is noise and no draft of it would hold. Every step of both is made, with its real
 rows; only what the target would have chosen is decided by a seeded coin, which lets a drafted token stand at the rate of its
-position: `--rates`, as `python -m bench.speculation --json` measures them for a real pair (`positions`). What is said of the
-result is named as simulated. The controller decides from tables that are measured here, and the draft's confidence is left out,
-since noise has none.
+position: those in `rates.json` beside this file, which `python -m bench.speculation --rates FILE` measures for a real pair, or
+`--rates`. What is said of the result is named as simulated. The controller decides from tables that are measured here, and the
+draft's confidence is left out, since noise has none. A text that is not counted comes first: the controller lives as long as an
+engine, and begins with nothing to spend.
 
     speedup = time without drafts ÷ time with, the median of pairs that are run in turns
 """
@@ -38,8 +39,7 @@ from inference.engine import Engine
 from inference.healing import HealingIndex
 from inference.types import Costs, EngineError, GenerationRequest, TokenEvent
 
-# What a pair of one family is about like; to be replaced by what was measured for the pair that is meant.
-RATES = (0.78, 0.76, 0.75, 0.74, 0.73, 0.72, 0.72, 0.72)
+RATES = Path(__file__).with_name("rates.json")
 _FIRST, _N_TEXT = 10, 200  # ids that stand for text
 
 
@@ -145,9 +145,10 @@ def simulate(target: Any, draft: Any, tables: tuple[CostTable, CostTable], names
                 make_drafting=make if with_drafts else None,
             )  # fmt: skip
             tokens = tuple(_FIRST + k % _N_TEXT for k in range(n_prompt))
-            _drain(engine, GenerationRequest(1, tokens, n_max=0))
+            _drain(engine, GenerationRequest(1, tokens[::-1], n_max=n_tokens))
+            _drain(engine, GenerationRequest(2, tokens, n_max=0))
             n_before, began = tossed.n_steps, time.perf_counter()
-            last = _drain(engine, GenerationRequest(2, tokens, n_max=n_tokens))
+            last = _drain(engine, GenerationRequest(3, tokens, n_max=n_tokens))
             seconds[with_drafts] = time.perf_counter() - began
             if with_drafts:
                 accepted = last.stats.n_accepted / max(1, last.stats.n_drafted)
@@ -165,11 +166,24 @@ def _drain(engine: Engine, request: GenerationRequest) -> TokenEvent:
     return events[-1]
 
 
+def read_rates(path: Path) -> tuple[float, ...]:
+    """By position. BenchError: there are none."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return _shares(told["positions"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BenchError(
+            f"{path} has no rates ({error}); measure a real pair: python -m bench.speculation --model qwen2.5-coder-1.5b "
+            f"--draft qwen2.5-coder-0.5b --rates {path}"
+        ) from None
+
+
 def run(options: argparse.Namespace) -> Simulated:
     from inference.config import EngineConfig
     from inference.llama.model import LlamaBackend
     from inference.measure import measure
 
+    rates = options.rates or read_rates(RATES)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         loaded: list[Any] = []
         tables: list[CostTable] = []
@@ -180,7 +194,7 @@ def run(options: argparse.Namespace) -> Simulated:
             tables.append(CostTable(Costs(measured.prefill_ms_per_token, measured.step_ms), measured.rows))
         try:
             return simulate(
-                loaded[0], loaded[1], (tables[0], tables[1]), (options.target, options.draft), rates=options.rates,
+                loaded[0], loaded[1], (tables[0], tables[1]), (options.target, options.draft), rates=rates,
                 n_tokens=options.tokens, n_prompt=min(512, options.n_ctx // 2), n_pairs=options.pairs,
             )  # fmt: skip
         finally:
@@ -189,9 +203,13 @@ def run(options: argparse.Namespace) -> Simulated:
 
 
 def _rates(text: str) -> tuple[float, ...]:
-    values = tuple(float(word) for word in text.split(","))
+    return _shares(text.split(","))
+
+
+def _shares(words: Sequence[Any]) -> tuple[float, ...]:
+    values = tuple(float(word) for word in words)
     if not values or not all(0 <= value <= 1 for value in values):
-        raise argparse.ArgumentTypeError("expected shares between 0 and 1, by position")
+        raise ValueError("expected shares between 0 and 1, by position")
     return values
 
 
@@ -199,7 +217,7 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m bench.gpu.drafting", description="Drafts of large shapes, simulated.")
     made.add_argument("--target", default="32B", choices=list(SHAPES))
     made.add_argument("--draft", default="0.5B", choices=list(SHAPES))
-    made.add_argument("--rates", type=_rates, default=RATES, help="how often a drafted token stands, by position")
+    made.add_argument("--rates", type=_rates, help="how often a drafted token stands, by position; else as measured")
     made.add_argument("--tokens", type=int, default=256)
     made.add_argument("--pairs", type=int, default=7)
     made.add_argument("--n-ctx", type=int, default=2048)

@@ -1,6 +1,6 @@
 """What a machine with a card and no network needs to build the engine and to measure it, as a folder of pieces.
 
-`python -m bench.gpu.prepare FOLDER [--model GGUF]` (here, with a network) fetches through pip the source of llama-cpp-python,
+`python -m bench.gpu.prepare FOLDER [--model GGUF]…` (here, with a network) fetches through pip the source of llama-cpp-python,
 in the version that this project is made for and without what no build needs, and the wheels to build and to test it;
 `bench/gpu/run.sh FOLDER` (there) does the rest. A wheel that is fetched is one for this Python, system and processor.
 """
@@ -61,12 +61,15 @@ def _pip(*words: str) -> None:
 def main(argv: list[str] | None = None) -> int:
     made = argparse.ArgumentParser(prog="python -m bench.gpu.prepare", description="What bench/gpu/run.sh needs, in pieces.")
     made.add_argument("folder", type=Path)
-    made.add_argument("--model", type=Path, help="a real model, to compare its text on the card with that on the CPU")
+    made.add_argument(
+        "--model", type=Path, action="append", default=[],
+        help="a real model, to compare its text on the card with that on the CPU; a second one, to measure drafts with both",
+    )  # fmt: skip
     options = made.parse_args(argv)
     try:
         with tempfile.TemporaryDirectory() as temporary:
             files = fetch(Path(temporary))
-            pieces = cut([*files, *([options.model] if options.model else [])], options.folder)
+            pieces = cut([*files, *options.model], options.folder)
     except (BenchError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
