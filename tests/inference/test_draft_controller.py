@@ -63,7 +63,7 @@ class Text:
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from([SMALL, LARGE, GPU, DEAR]), st.integers(0, 10_000), st.integers(1, 40), st.data())
-def test_whatever_the_source_says_the_loss_is_bounded_from_the_first_token(rows, seed, length, data) -> None:
+def test_whatever_the_source_says_the_loss_is_bounded(rows, seed, length, data) -> None:
     text = Text(rows, seed)
     for _ in range(data.draw(st.integers(1, 4))):
         right = data.draw(st.sampled_from([0.0, 0.2, 0.5, 0.7, 0.9, 1.0]))
