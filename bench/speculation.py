@@ -47,7 +47,7 @@ from inference.models import store
 from inference.types import Costs
 
 LEAST_PAIRS = 7
-_MORE_TIMED = 2
+_MORE_TIMED = 1
 _TABLE_S = 6.0
 _LEAST_REACHED = 20  # drafts that a rate is told from
 
@@ -162,7 +162,6 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     progress = Progress("pass")
     about = {name: getattr(options, name) for name in ("model", "draft", "threads", "tokens", "places", "forced", "timed")}
-    about |= {"commit": revision()}
     log = CaseLog(options.out, {"bench": "speculation", **about})
     rig = open_rig(options, log)
     try:
@@ -182,7 +181,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             if backend is not None:
                 backend.close()
     tables = [[list(row) for row in table.rows] for table in (rig.table, rig.draft_table) if table is not None]
-    result = {**about, "tasks": made, "tables": tables, "pairs": options.pairs, "positions": rates_of(made)}
+    result = {
+        **about,
+        "commit": revision(),
+        "tasks": made,
+        "tables": tables,
+        "pairs": options.pairs,
+        "positions": rates_of(made),
+    }
     if options.rates is not None:
         keep_rates(options.rates, result)
     return result

@@ -18,7 +18,7 @@ from inference.costs import CostTable
 from inference.drafts.draft import ComputedSource, Draft, Source
 from inference.drafts.drafting import Drafting
 from inference.drafts.found import LOOKUP, PREVIOUS, Lookup, Previous
-from inference.drafts.model import MODEL, DraftModel
+from inference.drafts.model import CONFIDENT, MODEL, DraftModel
 from inference.engine import Engine
 from inference.healing import HealingIndex
 from inference.types import GenerationRequest, TokenEvent
@@ -148,7 +148,9 @@ class Rig:
             sources = [made(healing) for name, made in found.items() if kind in (name, ALL)]
             computed: ComputedSource | None = None
             if draft is not None and kind in (MODEL, ALL):
-                computed = DraftModel(draft, draft.table, healing, n_ctx=target.n_ctx_seq)
+                # forced, it drafts on where it is not sure, too: the rates are those of all its tokens
+                sure = 0.0 if kind == MODEL else CONFIDENT
+                computed = DraftModel(draft, draft.table, healing, n_ctx=target.n_ctx_seq, confident=sure)
             drafting = Drafting(vocab, table, healing, sources=sources, computed=computed, forced=_FORCED.get(kind, 0))
             if kind == MODEL:
                 _count_positions(drafting, positions)
