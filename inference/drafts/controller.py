@@ -78,17 +78,20 @@ class Controller:
         self.stakes(draft.cut(n), n_rows)
         return n
 
-    def outlook(self, source: str, draft_ms: float, n_rows: int, most: int) -> tuple[float, float]:
+    def outlook(self, source: str, draft_ms: float, n_rows: int, most: int) -> tuple[float, float, float]:
         """Of a source that takes draft_ms for each token, before anything is drafted: ms gained by a draft of the best length,
-        and by how many tokens it brings the run further than a step would."""
+        by how many tokens it brings the run further than a step would, and what a token costs with the best drafts: at most a
+        step."""
         share, held, n_right = self._of(source).acceptance.typical, 1.0, 0.0
-        best = (0.0, 0.0)
+        gain, n_further, step = 0.0, 0.0, self._table.cost(1)
+        token = step
         for n in range(1, most + 1):
             held *= share
             n_right += held
-            gain = n_right * self._table.cost(1) - self._added(n, n_rows) - n * draft_ms
-            best = max(best, (gain, n_right))
-        return best
+            cost = self._added(n, n_rows) + n * draft_ms
+            token = min(token, (step + cost) / (1 + n_right))
+            gain, n_further = max((gain, n_further), (n_right * step - cost, n_right))
+        return gain, n_further, token
 
     def passed(self, source: str) -> bool:
         """Another chance of a source that would gain nothing goes by: is it time to try it again all the same?"""

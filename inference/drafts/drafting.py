@@ -150,12 +150,12 @@ class Drafting:
             return self._used(source.draft(run, min(most, self._forced), lambda n, held: True), run, n_rows)
         if not run.priority.is_foreground:
             return None
-        controller, step = self.controller, self._table.cost(1)
+        controller = self.controller
         start = source.cost_of_start(run)
-        gain, n = controller.outlook(source.name, source.step_ms, n_rows, most)
+        gain, n, token_ms = controller.outlook(source.name, source.step_ms, n_rows, most)
         can_begin = self._can_lose(source, start, 1, n_rows)
         if gain * (run.request.n_max - run.n_generated) / (1 + n) > start and can_begin:
-            return self._used(source.draft(run, most, self._worth(source, start, n_rows, step)), run, n_rows)
+            return self._used(source.draft(run, most, self._worth(source, start, n_rows, token_ms)), run, n_rows)
         if can_begin and controller.passed(source.name):
             return self._used(source.draft(run, 1, lambda n, held: True), run, n_rows)
         return None
@@ -174,14 +174,15 @@ class Drafting:
         added = self._table.cost(n_rows + n) - self._table.cost(n_rows)
         return self.controller.allows(start + n * source.step_ms + added)
 
-    def _worth(self, source: ComputedSource, start: float, n_rows: int, step: float) -> Callable[[int, float], bool]:
+    def _worth(self, source: ComputedSource, start: float, n_rows: int, token_ms: float) -> Callable[[int, float], bool]:
+        """token_ms: what a token is worth."""
         table = self._table
 
         typical = self.controller.typical(source.name)
 
         def worth(n: int, held: float) -> bool:
             added = table.cost(n_rows + n + 1) - table.cost(n_rows + n)
-            is_worth = min(held, typical**n) * typical * step > source.step_ms + added
+            is_worth = min(held, typical**n) * typical * token_ms > source.step_ms + added
             return is_worth and self._can_lose(source, start, n + 1, n_rows)
 
         return worth
