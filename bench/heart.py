@@ -112,6 +112,10 @@ class Heart:
         # the engine holds one sequence more than the setting says: the background's
         return cls(client, max_tokens, n_sequences=config.n_sequences + 1)
 
+    def another(self, max_tokens: int) -> Heart:
+        """On the same engine, to be used at the same time. The first one closes it."""
+        return Heart(self._client, max_tokens, n_sequences=self._n_sequences, clock=self._clock, pool=self._pool)
+
     @property
     def model_name(self) -> str:
         return self._client.model_name

@@ -44,8 +44,10 @@ ITEM, LINES = "item", "lines"
 REFERENCE = ("reference", "")
 
 
-async def measure_problem(heart: Heart, problem: Problem) -> Record:
-    """{layout: {item, lines, why_item, why_lines, offered, whole, prompt, healing, generated, said}, reference, guards}.
+async def measure_problem(heart: Heart, problem: Problem, *, alone: bool = True) -> Record:
+    """alone: nothing else is asked of the engine, so that its cache can be emptied before each layout.
+
+    {layout: {item, lines, why_item, why_lines, offered, whole, prompt, healing, generated, said}, reference, guards}.
 
     item, lines: did the program pass? reference: does the problem's own solution? said: what was generated; whole: to its end.
     """
@@ -53,7 +55,8 @@ async def measure_problem(heart: Heart, problem: Problem) -> Record:
     record: Record = {}
     heart.tap.goes_on = True  # all that would be said is judged too
     for layout in LAYOUTS:
-        await heart.forget()
+        if alone:
+            await heart.forget()
         document = heart.document(layout, problem.prompt + problem.suffix)
         answer = await document.ask(len(problem.prompt.encode()))
         await heart.quiet()  # a one-line place is answered early: the text goes on
@@ -97,19 +100,26 @@ async def _judge(programs: Iterable[str]) -> dict[str, sandbox.Verdict]:
     return dict(await asyncio.gather(*(one(program) for program in dict.fromkeys(programs))))
 
 
-async def measure(heart: Heart, problems: Sequence[Problem], log: CaseLog, commit: str) -> None:
-    """Measure what the log does not have yet."""
+async def measure(hearts: Sequence[Heart], problems: Sequence[Problem], log: CaseLog, commit: str) -> None:
+    """Measure what the log does not have yet, with each heart another problem at the same time."""
     progress = Progress("problem")
     passed: list[tuple[bool, bool]] = []
-    for problem in problems:
-        record = log.get(problem.form, problem.task_id)
-        if record is None:
-            record = {**await measure_problem(heart, problem), "commit": commit}
-            log.add(problem.form, problem.task_id, record)
-        passed.append((record["anchored"][LINES], record["psm"][LINES]))
-        pairs = Pairs.of(passed)
-        so_far = f"passed (lines): anchored {pairs.anchored}, plain {pairs.psm}"
-        progress.show(problem.form, len(passed), len(problems), so_far)
+    left = iter(problems)
+
+    async def work(heart: Heart) -> None:
+        for problem in left:
+            record = log.get(problem.form, problem.task_id)
+            if record is None:
+                record = {**await measure_problem(heart, problem, alone=len(hearts) == 1), "commit": commit}
+                log.add(problem.form, problem.task_id, record)
+            passed.append((record["anchored"][LINES], record["psm"][LINES]))
+            pairs = Pairs.of(passed)
+            so_far = f"passed (lines): anchored {pairs.anchored}, plain {pairs.psm}"
+            progress.show(problem.form, len(passed), len(problems), so_far)
+
+    async with asyncio.TaskGroup() as group:
+        for heart in hearts:
+            group.create_task(work(heart))
     progress.end()
 
 
@@ -166,6 +176,10 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=7, help="of the sample")
     made.add_argument("--model", default="qwen2.5-coder-0.5b", help="id of a pulled model, or path of a GGUF file")
     made.add_argument("--max-tokens", type=positive, default=128, help="most tokens of a completion, of both")
+    made.add_argument(
+        "--at-once", type=positive, default=1,
+        help="problems that are asked for at the same time; with more than one the counts of prompt tokens say nothing",
+    )  # fmt: skip
     made.add_argument("--threads", type=int, default=0, help="CPU threads; 0 = measured")
     made.add_argument("--out", type=Path, help="keep each problem's result in this file, and go on from what it holds")
     made.add_argument("--json", action="store_true", help="one JSON object instead of the table")
@@ -179,9 +193,12 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
     decisive = {"model": options.model, "data": options.data.name, "max_tokens": options.max_tokens}
     log = CaseLog(options.out, {"bench": "infilling", **decisive})
     if any(log.get(problem.form, problem.task_id) is None for problem in problems):
-        heart = await Heart.load(engine_config(options.model, options.threads), options.max_tokens)
+        config = engine_config(options.model, options.threads)
+        config = replace(config, n_sequences=max(config.n_sequences, options.at_once))
+        heart = await Heart.load(config, options.max_tokens)
+        others = [heart.another(options.max_tokens) for _ in range(options.at_once - 1)]
         try:
-            await measure(heart, problems, log, revision())
+            await measure([heart, *others], problems, log, revision())
         finally:
             await heart.aclose()
     return report(problems, log, {**decisive, "seed": options.seed})

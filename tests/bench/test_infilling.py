@@ -185,6 +185,32 @@ def test_the_whole_run_goes_on_where_it_was(
     assert "another run" in capsys.readouterr().err
 
 
+def test_several_at_once_give_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hearts: list[Heart] = []
+
+    async def load(*_: object) -> Heart:
+        hearts.append(fake_heart()[0])
+        return hearts[-1]
+
+    def another(heart: Heart, max_tokens: int) -> Heart:
+        hearts.append(beside(heart, max_tokens))
+        return hearts[-1]
+
+    beside = Heart.another
+    monkeypatch.setattr(Heart, "load", load)
+    monkeypatch.setattr(Heart, "another", another)
+    command = ["--data", str(write_data(tmp_path / "data.jsonl")), "--json"]
+    said = []
+    for n in ("1", "2"):
+        out = tmp_path / f"{n}.jsonl"
+        assert infilling.main([*command, "--at-once", n, "--out", str(out)]) == 0
+        said.append(json.loads(capsys.readouterr().out))
+    assert said[0]["forms"] == said[1]["forms"] and said[0]["n"] == said[1]["n"] == 2
+    assert len(hearts) == 3 and all(heart.tap.calls for heart in hearts), "each has asked"
+
+
 @pytest.mark.real_model
 def test_on_the_real_model(real_model_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_data(tmp_path / "data.jsonl")
