@@ -70,11 +70,15 @@ class Launcher:
 
         EngineError: it can't be started, or the place is not private; `Gone` among them: it has died, and may live next time.
         """
-        with contextlib.suppress(Silent):
-            found = await self._greeted()
-            if found is not None and self._fate(found[1]) is Fate.KEEP:
-                return found[0]
-        return await self._locked(self._fate)
+        try:
+            with contextlib.suppress(Silent):
+                found = await self._greeted()
+                if found is not None and self._fate(found[1]) is Fate.KEEP:
+                    return found[0]
+            return await self._locked(self._fate)
+        finally:
+            if self.spare is not None:
+                self.spare.close()
 
     async def restart(self) -> Endpoint:
         """End the one that runs, whatever it does, and start another."""

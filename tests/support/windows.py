@@ -99,7 +99,8 @@ class Window(ServerProcess):
 
 
 def engine_of(home: Path) -> psutil.Process:
-    """The only one there."""
+    """The only one there. (A window's spare process ends when that one has found the engine.)"""
+    until(lambda: len(engines_of(home)) == 1, "one engine alone")
     (process,) = engines_of(home)
     assert only_record(home).pid == process.pid
     return process
