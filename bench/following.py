@@ -1,10 +1,9 @@
 """What follows a suggestion: typed through, does it cost anything; accepted, is the next one there already?
 
 `python -m bench.following [--n N] [--model ID_OR_PATH] [--json]`. Places of real code (`bench.places`), and the whole path of
-the product in this process, with its own settings (`bench.heart` says how it is put together): asked automatically at a place,
-what is shown is typed key by key, with a request after each. Then, as if it had only been looked at, the same place is asked in
-a document of its own, the suggestion is accepted when all is quiet, and asked at its end; where the line is complete there,
-behind Enter as the editor has it.
+the product in this process, with its own settings. Asked automatically at a place, what is shown is looked at, and typed key by
+key, with a request after each. Then the same place is asked in a document of its own, the suggestion is accepted when all is
+quiet, and asked at its end; where the line is complete there, behind Enter as an editor has it.
 
 model_calls: of the typed keys' requests; the bar is none. answer_ms: from request to answer of those keys, in this process; the
 bar is 5. accepts: those after which something was suggested, or the model asked; from_prefetch: those of them that it took no
@@ -162,6 +161,7 @@ async def type_through(editor: Editor, seen: Seen) -> None:
     item = shown.items[0]
     rest = item.text.encode()[editor.cursor - item.start :].decode()
     seen.n_shown += 1
+    await editor.quiet()
     for n, key in enumerate(rest[: min(len(rest) - 1, MOST_KEYS)], 1):
         editor.edit(editor.cursor, editor.cursor, key.encode())
         await asyncio.sleep(KEY_S)

@@ -20,10 +20,10 @@ from inference.types import GenerationRequest, GenerationStats, Priority
 from lsp_server.desk import Desk
 from lsp_server.enough import Wants
 from lsp_server.generation import Generation
-from lsp_server.offer import judge_of, wants_line
+from lsp_server.offer import judge_of, offer, wants_line
 from lsp_server.rules.confidence import n_wanted
 from lsp_server.trigger import LastEdit
-from lsp_server.types import Item
+from lsp_server.types import CompletionQuery, Item
 from lsp_server.uris import is_on_disk
 
 SHOWN_S = 0.15
@@ -108,7 +108,7 @@ class Prefetch:
             found = desk.learned.results.find(document, cursor, wants.has_enough)
             if found is None:
                 found = await self._generate(wants, plan, desk, tree)
-            if found is None or _says_something(found, wants):
+            if found is None or _is_offered(found, wants, tree):
                 return
 
     async def _generate(self, wants: Wants, plan: Plan | None, desk: Desk, tree: SyntaxTree | None) -> Generation | None:
@@ -172,10 +172,11 @@ def _is_same(known: Item, new: Item, text: Text) -> bool:
     )  # what stands in front of the later one is the same: edits that disagree have ended the older
 
 
-def _says_something(generation: Generation, wants: Wants) -> bool:
+def _is_offered(generation: Generation, wants: Wants, tree: SyntaxTree | None) -> bool:
+    """Would something of it be shown there? What only says what stands behind the cursor is nothing that follows."""
     first = generation.remainder(wants.typed_since(generation.plan.anchor))
-    rest = first.rest if first is not None else ""
-    return bool((rest.split("\n", 1)[0] if wants.single_line else rest).strip())
+    query = CompletionQuery(wants.snapshot, wants.offset, False, None, 0.0)
+    return first is not None and offer(first, query, wants.snapshot, wants.offset, tree)[0] is not None
 
 
 def _enter(text: Text, offset: int) -> Edit:
