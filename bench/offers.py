@@ -19,7 +19,7 @@ from context.types import DocumentSnapshot
 from inference.types import FinishReason
 from lsp_server.offer import place_at
 from lsp_server.rules.checking import known_names, syntax_check
-from lsp_server.rules.confidence import SILENT_BELOW
+from lsp_server.rules.confidence import N_TOKENS, SILENT_BELOW
 from lsp_server.rules.judge import RULES, Judge
 from lsp_server.rules.settled import Known
 
@@ -59,7 +59,7 @@ class Replay:
         self._tree: SyntaxTree | None = None if isinstance(tree, NoTree) else tree
         self._known: Known | None = known_names(place.language, document)
         snapshot = DocumentSnapshot("file:///" + place.path, 1, place.language, document)
-        self._asked = place_at(snapshot, len(place.before.encode()))
+        self._asked = place_at(snapshot, len(place.before.encode()), tree=self._tree)
 
     def by_rules(self, off: frozenset[str] = frozenset(), least: float | None = SILENT_BELOW) -> Replayed:
         """With all rules but those, as for an automatic request. least: the confidence that is wanted."""
@@ -68,8 +68,11 @@ class Replay:
         check = syntax_check(gate, self._asked.rest)
         judge = Judge(self._asked, off, check=check, known=self._known, least=least)
         n_tokens = record["n_generated"]
+        last = 0
         for piece, end, logprob in _pieces(record):
-            if judge.push(piece, logprob) is not None:
+            told = logprob if last < N_TOKENS else None
+            last = end
+            if judge.push(piece, told) is not None:
                 n_tokens = end
                 break
         settled = judge.settle(is_whole=judge.stop is None and record["finish"] == FinishReason.STOP.value)

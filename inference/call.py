@@ -24,22 +24,11 @@ MAX_CANDIDATES = 8
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _MOST_TOKENS = 1 << 24  # of max_tokens: more than any context
 _DAY_MS = 86_400_000.0
-_TO_DRAFT = ("previous", "chunks")
 _PRIORITIES = {priority.name.lower(): priority for priority in Priority}
-_OWN = frozenset(
-    {
-        "name",
-        "heal",
-        "priority",
-        "deadline_ms",
-        "adopt_ms",
-        "repeat_penalty",
-        "repeat_last_n",
-        "first_line",
-        "private",
-        *_TO_DRAFT,
-    }
-)
+_OWN = frozenset({
+    "name", "heal", "priority", "deadline_ms", "adopt_ms", "repeat_penalty", "repeat_last_n", "first_line", "private",
+    "logprobs", "previous", "chunks",
+})  # fmt: skip
 # Fields of OpenAI that would change the answer, with the values that change nothing.
 _UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "echo": (None, False),
@@ -81,11 +70,12 @@ class Call:
     is_private: bool = False
     previous: tuple[int, ...] = ()
     chunks: tuple[str, ...] = ()
+    n_logprobs: int = 0
 
     def request(self, request_id: int, tokens: tuple[int, ...]) -> GenerationRequest:
         return GenerationRequest(
             request_id, tokens, self.heal, self.n_max, self.sampling, self.priority, self.n_candidates, self.first_line,
-            self.is_private, self.previous, self.chunks,
+            self.is_private, self.previous, self.chunks, self.n_logprobs,
         )  # fmt: skip
 
 
@@ -102,7 +92,7 @@ def call_for(
         request.tokens, request.heal, request.n_max, request.sampling, request.priority, is_stream=True, name=name,
         model=model, deadline_ms=deadline_ms, adopt_ms=adopt_ms, n_candidates=request.n_candidates,
         first_line=request.first_line, is_private=request.is_private, previous=request.previous,
-        chunks=request.chunks,
+        chunks=request.chunks, n_logprobs=request.n_logprobs,
     )  # fmt: skip
 
 
@@ -130,6 +120,8 @@ def encode_call(call: Call) -> dict[str, Any]:
         own["previous"] = call.previous
     if call.chunks:
         own["chunks"] = call.chunks
+    if call.n_logprobs:
+        own["logprobs"] = call.n_logprobs
     body: dict[str, Any] = {
         "prompt": call.prompt,
         "max_tokens": call.n_max,
@@ -188,6 +180,7 @@ def _call(value: object) -> Call:
         is_private=flag(_or(own.get("private"), False), "midfill.private"),
         previous=_previous(_or(own.get("previous"), [])),
         chunks=_chunks(_or(own.get("chunks"), [])),
+        n_logprobs=_within(integer(_or(own.get("logprobs"), 0), "midfill.logprobs"), 0, _MOST_TOKENS, "midfill.logprobs"),
     )
 
 

@@ -49,6 +49,7 @@ class Run:
         self.n_healing = 0
         self.n_generated = 0
         self.logprobs: list[float] = []  # of the tokens chosen, if there are candidates to be compared
+        self._untold: list[float] = []  # of those beyond the cursor whose characters are not told yet, if that is wanted
         self.rest = request.heal  # bytes that the next tokens must begin with
         self.rng = np.random.default_rng(request.sampling.seed)
         self.effort = effort or Effort(len(request.tokens), now)
@@ -129,7 +130,8 @@ class Run:
                 self.end(FinishReason.ERROR, now, "the vocabulary has no token for what was typed")
                 return
         token = choose(logits, sampling, self.recent, self.rng, allowed)
-        self.take(token, log_probability(logits, token) if self.request.n_candidates > 1 else 0.0, vocab, now)
+        is_wanted = self.request.n_candidates > 1 or self.n_generated < self.request.n_logprobs
+        self.take(token, log_probability(logits, token) if is_wanted else 0.0, vocab, now)
 
     @property
     def recent(self) -> list[int]:
@@ -167,6 +169,8 @@ class Run:
         if self.rest:
             self.n_healing += 1
             self.rest = self.rest[len(data) :]
+        if beyond and self.n_generated < self.request.n_logprobs:
+            self._untold.append(logprob)
         self.n_generated += bool(beyond)
         ends_line = self.request.first_line and b"\n" in beyond
         return self._detokenizer.push(beyond[: beyond.index(b"\n") + 1] if ends_line else beyond), ends_line
@@ -177,7 +181,10 @@ class Run:
 
     def _say(self, text: str, finish: FinishReason | None, now: float, error: str = "") -> None:
         self.finish = finish
-        self._sink(TokenEvent(self.request_id, text, self.stats(now), finish, error))
+        logprob = None
+        if text and self._untold:
+            logprob, self._untold = sum(self._untold) / len(self._untold), []
+        self._sink(TokenEvent(self.request_id, text, self.stats(now), finish, error, logprob=logprob))
 
     def stats(self, now: float) -> GenerationStats:
         return self.effort.stats(now)

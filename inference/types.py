@@ -52,7 +52,8 @@ class GenerationRequest:
     tokens: the prompt, at least one token. heal: bytes already typed that the first generated tokens must begin with.
     n_max: tokens that reach beyond the healed bytes; 0 = prefill only. n_candidates: most different texts to be told (see
     `TokenEvent`); fewer come where the model has no alternatives, or the engine no sequence to spare. first_line: the text ends
-    with its first line. is_private: nothing of it is saved to disk.
+    with its first line. is_private: nothing of it is saved to disk. n_logprobs: tokens beyond the cursor, from the first one
+    on, whose probability is told; each costs the engine a look at the whole vocabulary, 0.3 ms for 150,000 tokens on one core.
     """
 
     request_id: int
@@ -66,6 +67,7 @@ class GenerationRequest:
     is_private: bool = False
     previous: tuple[int, ...] = ()
     chunks: tuple[str, ...] = ()
+    n_logprobs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,8 @@ class TokenEvent:
     """News of a request: whole characters beyond the cursor, and perhaps its end. Exactly one event has a finish.
 
     candidate: whose text it is; 0 is the one that there would be alone, and the finish is that one's. ranking: with the finish,
-    if several were asked for: those that are no duplicates, best first.
+    if several were asked for: those that are no duplicates, best first. logprob: mean logarithmic probability of the tokens
+    that the text is of, among all tokens; None where that was not asked for.
     """
 
     request_id: int
@@ -120,6 +123,7 @@ class TokenEvent:
     error: str = ""
     candidate: int = 0
     ranking: tuple[Ranked, ...] = ()
+    logprob: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

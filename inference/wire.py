@@ -101,6 +101,7 @@ class _Own:
     costs: Costs | None = None
     ranking: tuple[Ranked, ...] = ()
     unknown_chunks: tuple[str, ...] = ()
+    logprob: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +217,7 @@ def encode_completion(
             {"index": c.index, "text": c.text, "logprobs": None, "finish_reason": c.finish and _FINISH.get(c.finish, c.finish)}
             for c in choices
         ],
-        "midfill": _Own(event.stats, event.finish, event.error, counters, costs, event.ranking, unknown_chunks),
+        "midfill": _Own(event.stats, event.finish, event.error, counters, costs, event.ranking, unknown_chunks, event.logprob),
     }
     if event.finish is FinishReason.ERROR:
         body["error"] = error_object(event.error, "server_error", "engine_error")
@@ -246,5 +247,5 @@ def decode_completion(data: bytes, request_id: int) -> Chunk:
         name = text(body.get("id"), "the event's id")
     except PlainError as error:
         raise WireError(f"{error}.") from None
-    event = TokenEvent(request_id, said, own.stats, own.finish, own.error, candidate, own.ranking)
+    event = TokenEvent(request_id, said, own.stats, own.finish, own.error, candidate, own.ranking, own.logprob)
     return Chunk(name, event, own.counters, own.costs, own.unknown_chunks)

@@ -17,6 +17,7 @@ from context.types import DocumentSnapshot, FileName
 from inference.clients.base import EngineClient
 from inference.types import EngineError
 from lsp_server.allowance import Allowance
+from lsp_server.called_names import CalledNames
 from lsp_server.config import Config
 from lsp_server.desk import Desk, TimedTokenizer
 from lsp_server.dressing import Dressing, placed
@@ -65,6 +66,7 @@ class Completions:
         self.trees = Trees(pool)
         self._learned = Learned(clock, self.trees)
         self.references = References(index, self.trees, clock, lambda doc: self.why_private(doc), lambda: self.roots(), pool)
+        self._names = CalledNames(index, clock)
         self.not_ready = "the model is still loading"
         self.on_thinking: Callable[[bool, str], None] = lambda busy, reason: None
         self.on_needed: Callable[[], None] = lambda: None  # a request came while there is no engine
@@ -138,8 +140,9 @@ class Completions:
         planner = Planner(self._client, self._table, layout, config.context, config.server.max_tokens, self._name_of, outlook)
         self.references.use(Dressing.of(self._other_table, planner, layout, config.context) if is_on else None)
         self._desk = Desk(
-            self._client, planner, self._tokenizer, config, self._clock, self._pool, self._allowance, self._learned, self.trees
-        )
+            self._client, planner, self._tokenizer, config, self._clock, self._pool, self._allowance, self._learned, self.trees,
+            self._names if config.server.index else CalledNames(None, self._clock),
+        )  # fmt: skip
 
     async def _look(self, snapshot: DocumentSnapshot, offset: int | None) -> bool:
         await self.references.look(snapshot, offset, LATE_S)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from inference.clients.base import EngineClient
 from lsp_server.allowance import Allowance
+from lsp_server.called_names import CalledNames
 from lsp_server.config import Config
 from lsp_server.learned import Learned
 from lsp_server.planning import Planner
@@ -33,7 +34,7 @@ class TimedTokenizer:
 @dataclass(frozen=True, slots=True)
 class Desk:
     """pool: one thread for planning that is too long for the event loop. allowance: what the background may do. learned: what
-    was generated before, and when to ask. trees: the documents' syntax."""
+    was generated before, and when to ask. trees: the documents' syntax. names: what is defined elsewhere."""
 
     client: EngineClient
     planner: Planner
@@ -44,3 +45,4 @@ class Desk:
     allowance: Allowance
     learned: Learned
     trees: Trees
+    names: CalledNames

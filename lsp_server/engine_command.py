@@ -127,8 +127,9 @@ def _told(args: argparse.Namespace) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     add_parser(parser.add_subparsers(dest="command"))
     args = parser.parse_args(arguments)
-    with open_log(path) as log:
+    with open_log(path) as log, open(os.devnull, "rb") as nothing:
         os.dup2(log.fileno(), 2)
+        os.dup2(nothing.fileno(), 0)
     return args
 
 

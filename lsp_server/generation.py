@@ -20,8 +20,9 @@ from lsp_server.rules.judge import Judge
 @dataclass(frozen=True, slots=True)
 class Said:
     """What one candidate says beyond the text typed so far. is_whole: the model or a rule has ended it, no limit. since: what
-    was typed since the generation began, all of it said before. mean_logprob: of its tokens, if several were compared. is_line:
-    one line was wanted when it began; None: nobody knows. stopped: the rule that has ended it, or ""."""
+    was typed since the generation began, all of it said before. mean_logprob: of its tokens, if several were compared.
+    is_line: one line was wanted when it began; None: nobody knows. stopped: the rule that has ended it, or "". tokens: of
+    since and rest, where each ends, and its logarithmic probability, as far as that was told."""
 
     candidate: int
     rest: str
@@ -30,12 +31,14 @@ class Said:
     mean_logprob: float | None = None
     is_line: bool | None = None
     stopped: str = ""
+    tokens: tuple[tuple[int, float], ...] = ()
 
 
 class Generation:
     """plan, typed: the plan it was made with, and the prompt form of the text between anchor and cursor when it began.
     n_prompt_new: tokens of its prompt that were not resident then. n_candidates: as many were asked for. on_end: is told what
-    it took. judge: reads along, and may end it; of several candidates none ends the others."""
+    it took. judge: reads along, and may end it; of several candidates none ends the others. on_text: is told each
+    candidate's text as it grows."""
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Generation:
         n_candidates: int = 1,
         on_end: Callable[[GenerationStats], None] = lambda stats: None,
         judge: Judge | None = None,
+        on_text: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.request_id = request_id
         self.plan = plan
@@ -54,6 +58,7 @@ class Generation:
         self._n_prompt_new = n_prompt_new
         self.n_candidates = n_candidates
         self._texts = {0: ""}  # by candidate, beyond the cursor at which it began
+        self._tokens: list[tuple[int, float]] = []  # of the first one's text: where each ends, and how likely it was
         self._ranking: tuple[Ranked, ...] = ()
         self.stats = GenerationStats()
         self.finish: FinishReason | None = None
@@ -61,7 +66,7 @@ class Generation:
         self.stopped = ""  # the rule by which the judge has ended it
         self.readers: set[asyncio.Event] = set()  # each is set when there is something new
         self._stream = stream
-        self._on_end = on_end
+        self._on_end, self._on_text = on_end, on_text
         self.is_line = None if judge is None else judge.place.single_line  # one line was wanted when it began
         self._judge = judge if n_candidates == 1 else None
         self._parked: asyncio.TimerHandle | None = None
@@ -75,7 +80,10 @@ class Generation:
             is_over = event.finish is not None
             self.stats = event.stats
             if self.finish is None:  # else a judge has ended it, and this is what the engine still says
-                self._texts[event.candidate] = self._texts.get(event.candidate, "") + event.text
+                text = self._texts[event.candidate] = self._texts.get(event.candidate, "") + event.text
+                if event.logprob is not None and not event.candidate:
+                    self._tokens.append((len(text), event.logprob))
+                self._on_text(text)
                 self._ranking = event.ranking
                 self.finish, self.error = event.finish, event.error
                 self._judge_piece(event.text)
@@ -129,8 +137,9 @@ class Generation:
             return ()
         since = typed[len(self.typed) :].decode()
         texts = ((candidate, self._texts.get(candidate, ""), finish, mean) for candidate, finish, mean in known)
+        of, n, told = {0: tuple(self._tokens)}, len(since), (self.is_line, self.stopped)
         return tuple(
-            Said(candidate, text[len(since) :], finish is FinishReason.STOP, since, mean, self.is_line, self.stopped)
+            Said(candidate, text[n:], finish is FinishReason.STOP, since, mean, *told, of.get(candidate, ()))
             for candidate, text, finish, mean in texts
             if text.startswith(since)
         )

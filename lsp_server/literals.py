@@ -2,7 +2,8 @@
 
 Owns the answer for a cursor. A current tree without an error there tells it. While one types there is none: then the tree tells
 what the line begins in, since no edit was there, and a rough lexer reads on to the cursor; without any tree it reads the
-text from its beginning where that is near, else the line alone. What is written into a string to be evaluated is code.
+text from its beginning where that is near, else the line alone. What is written into a string to be evaluated is code. `over`
+tells what a tree knows of a place, for who reads on from there.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _NEAR = 4096  # bytes that are read without a tree, and of a line
 _STRINGS = frozenset({"line_str_text", "heredoc_body", "heredoc_content", "quoted_attribute_value"})
 _CHARACTERS = frozenset({"char_literal", "character_literal"})
 _DELIMITER = re.compile(rb"\A[A-Za-z@$#]{0,3}(\"{3}|'{3}|[\"'`])")
+_COMMENT_BEGINS = (b"/*", b"<!--", b"--[[")
 _COMMENT_ENDS = (b"*/", b"-->", b"]]")
 # `${`, `#{` and `\(` in any string, `{` in Python's f"": not closed up to the cursor
 _EVALUATED = re.compile(r"(?:[$#]\{[^{}]*|\\\([^()]*)\Z")
@@ -52,6 +54,32 @@ def inside(language: str, text: Text, offset: int, tree: SyntaxTree | None) -> s
     what = scanner.inside or CODE
     last = read.rpartition("\n")[2]
     return CODE if what == STRING and (_EVALUATED.search(last) or _FORMATTED.search(last)) else what
+
+
+def over(tree: SyntaxTree, text: Text, offset: int) -> tuple[str, str]:
+    """What goes on over a place, CODE, STRING or COMMENT ("" where the tree has an error there), and how that begins ("" where
+    nobody knows). The outermost, so that what is evaluated inside of a string is of the string. tree: of the text, perhaps
+    moved along with the last edits. Costs the depth of the tree."""
+    if not 0 < offset <= len(text):
+        return CODE, ""
+    for node in tree.path(offset - 1):
+        if node.is_error:
+            return "", ""
+        kind = _kind(node.type) if node.is_named else ""
+        if kind in (STRING, COMMENT) and node.start_byte < offset < node.end_byte:
+            return kind, _opener(_head(text, node.start_byte, node.end_byte), kind)
+    return CODE, ""
+
+
+def _opener(head: bytes, kind: str) -> str:
+    if kind == COMMENT:
+        return next((opener.decode() for opener in _COMMENT_BEGINS if head.startswith(opener)), "")
+    found = _DELIMITER.match(head)
+    return found[1].decode() if found else ""
+
+
+def _head(text: Text, start: int, end: int) -> bytes:
+    return text.slice(start, text.floor(min(start + 8, end)))
 
 
 def _kind(kind: str) -> str:
@@ -93,7 +121,7 @@ def _spanning(tree: SyntaxTree, text: Text, line_start: int) -> tuple[str, bytes
         kind = _kind(node.type) if node.is_named else ""
         if not kind or not node.start_byte < line_start < node.end_byte:
             continue
-        head = text.slice(node.start_byte, text.floor(min(node.start_byte + 8, node.end_byte)))
+        head = _head(text, node.start_byte, node.end_byte)
         if kind == COMMENT:
             close = b"-->" if head.startswith(b"<!--") else b"]]" if head.startswith(b"--[") else b"*/"
         elif found := _DELIMITER.match(head):

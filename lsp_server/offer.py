@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from context.gate import Gate
@@ -11,8 +11,9 @@ from context.syntax import SyntaxTree
 from context.text import Edit, Text
 from context.types import DocumentSnapshot
 from lsp_server.generation import Said
+from lsp_server.literals import over
 from lsp_server.rules.checking import known_names, syntax_check
-from lsp_server.rules.confidence import SILENT_BELOW, best_first
+from lsp_server.rules.confidence import best_first
 from lsp_server.rules.judge import Judge
 from lsp_server.rules.place import LOOK, Place, place_of
 from lsp_server.rules.settled import NOTHING_YET, REASONS, Settled
@@ -45,17 +46,38 @@ def as_if_selected(query: CompletionQuery) -> tuple[DocumentSnapshot, int]:
     return DocumentSnapshot(snapshot.doc_id, snapshot.version, snapshot.language, text), selected.start + len(entry)
 
 
-def place_at(snapshot: DocumentSnapshot, offset: int, since: str = "", *, accepted: bool = False) -> Place:
+def place_at(
+    snapshot: DocumentSnapshot, offset: int, since: str = "", *, accepted: bool = False, tree: SyntaxTree | None = None
+) -> Place:
     """The place at a cursor, as the rules see it. since: what was typed (prompt form) in front of the cursor since the place
-    that is meant. accepted: a suggestion has just been accepted there."""
+    that is meant. accepted: a suggestion has just been accepted there. tree: of the snapshot, perhaps moved along with the last
+    edits: it tells what the first line that is looked at and the cursor's begin in, which no edit has touched while one types
+    on a line. Without it the rules read that off the text, which is the same but for what began further above."""
     text = snapshot.text
-    start = text.floor(max(0, offset - LOOK - len(since.encode())))
+    start = _look_from(text, offset - len(since.encode()))
     before = _lines(text.slice(start, offset), start == 0).removesuffix(since)
     end = text.floor(offset + LOOK)
     after = _lines(text.slice(offset, end), False)
     if "\n" not in after and any(piece.strip() for piece in text.pieces(end, text.line_end(text.line_of(offset)))):
         after += _CUT  # the line goes on: a character that no model says
-    return place_of(snapshot.language, before, after, accepted=accepted, is_end=end == len(text), is_start=start == 0)
+    lead = zone = ""
+    if tree is not None and tree.text is text:
+        line_start = text.line_start(max(0, text.line_of(offset) - since.count("\n")))
+        lead = over(tree, text, start)[1] if start else ""
+        zone = over(tree, text, line_start)[0] if line_start > start else ""
+    is_end = end == len(text)
+    return place_of(
+        snapshot.language, before, after, accepted=accepted, zone=zone, lead=lead, is_end=is_end, is_start=start == 0
+    )
+
+
+def _look_from(text: Text, offset: int) -> int:
+    """A line's start, if one is near enough."""
+    start = text.floor(max(0, offset - LOOK + 1))
+    line = text.line_of(start)
+    if start > text.line_start(line) and line < text.line_of(max(0, offset)):
+        return text.line_start(line + 1)
+    return start
 
 
 def _lines(data: bytes, at_start: bool) -> str:
@@ -68,9 +90,9 @@ def wants_line(snapshot: DocumentSnapshot, offset: int, *, accepted: bool = Fals
     return place_at(snapshot, offset, accepted=accepted).single_line
 
 
-def judge_of(snapshot: DocumentSnapshot, offset: int, *, single_line: bool) -> Judge:
-    """What tells when a generation that begins there, for one line or a block, may end."""
-    return Judge(replace(place_at(snapshot, offset), single_line=single_line))
+def judge_of(snapshot: DocumentSnapshot, offset: int, *, single_line: bool, tree: SyntaxTree | None = None) -> Judge:
+    """What tells when a generation that begins there, for one line or a block, may end. tree: of the snapshot."""
+    return Judge(replace(place_at(snapshot, offset, tree=tree), single_line=single_line))
 
 
 def offer(
@@ -80,30 +102,35 @@ def offer(
     offset: int,
     tree: SyntaxTree | None = None,
     indexed: Callable[[str], bool] = lambda name: False,
+    least: float | None = None,
 ) -> tuple[Item | None, Settled]:
     """The item for what was said at `offset` of `snapshot` (the query's, as if its selected entry were typed); None if nothing
     is worth offering. What was typed since the generation began is judged with it, so that typing on changes nothing.
 
-    tree: of the query's document, or of the snapshot. indexed: is a name known elsewhere?
+    tree: of the query's document, or of the snapshot. indexed: is a name known elsewhere? least: the confidence that is wanted
+    of what nobody has asked for by hand.
     """
     settled: Settled | None = None
-    place = place_at(snapshot, offset)
+    tree = tree and _tree_of(tree, query, snapshot)
+    place = place_at(snapshot, offset, tree=tree)
     if said.is_line is not None and not said.since:
         place = replace(place, single_line=said.is_line)
     if since := said.since.replace("\r", "\n"):
-        origin = place_at(snapshot, offset, since)
+        origin = place_at(snapshot, offset, since, tree=tree)
         origin = origin if said.is_line is None else replace(origin, single_line=said.is_line)
-        whole = _judged(origin, since + said.rest, said)
+        whole = _judged(origin, since + said.rest, said, said.tokens)
         settled = without_head(whole, since)
     if settled is None:
-        settled = _judged(place, said.rest, said)
-    settled = replace(settled, mean_logprob=said.mean_logprob)
+        n = len(said.since)
+        settled = _judged(place, said.rest, said, [(end - n, logprob) for end, logprob in said.tokens if end > n])
+    if said.mean_logprob is not None:
+        settled = replace(settled, mean_logprob=said.mean_logprob)
     if said.stopped and said.stopped not in settled.rules:
         why = settled.reason if settled.text or said.rest.strip() else REASONS.get(said.stopped, settled.reason)
         settled = replace(settled, rules=(said.stopped, *settled.rules), reason=why)
-    least = None if query.invoked else SILENT_BELOW
+    least = None if query.invoked else least
     if settled.text and tree is not None:
-        gate = Gate(snapshot.language, snapshot.text, offset, _tree_of(tree, query, snapshot))
+        gate = Gate(snapshot.language, snapshot.text, offset, tree)
         known = known_names(snapshot.language, snapshot.text, indexed)
         settled = verified(settled, place, check=syntax_check(gate, place.rest), known=known, least=least)
     else:
@@ -119,10 +146,11 @@ def offers(
     tree: SyntaxTree | None = None,
     indexed: Callable[[str], bool] = lambda name: False,
     now: Text | None = None,
+    least: float | None = None,
 ) -> Offers:
     """The items of several candidates, the surest first; those that come out the same are one. now: the document as it has
     become meanwhile: what does not fit there any more is not offered."""
-    judged = [offer(each, query, snapshot, offset, tree, indexed) for each in said]
+    judged = [offer(each, query, snapshot, offset, tree, indexed, least) for each in said]
     order = best_first([settled.confidence for _, settled in judged])
     items = tuple(dict.fromkeys(item for i in order if (item := judged[i][0]) is not None))
     if now is not None and not all(_fits(item, query, now) for item in items):
@@ -147,9 +175,14 @@ def _fits(item: Item, query: CompletionQuery, now: Text) -> bool:
     return end <= len(now) and not now.splits(end) and now.slice(start, end) == kept
 
 
-def _judged(place: Place, text: str, said: Said) -> Settled:
+def _judged(place: Place, text: str, said: Said, tokens: Sequence[tuple[int, float]]) -> Settled:
     judge = Judge(place)
-    judge.push(text)
+    start = 0
+    for end, logprob in tokens:
+        if start < len(text):  # what a rule has cut is no part of it
+            judge.push(text[start:end], logprob)
+        start = end
+    judge.push(text[start:])
     return judge.settle(is_whole=said.is_whole)
 
 

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 
 from context.plan import Fit, check
-from context.text import Text
+from context.syntax import SyntaxTree
+from context.text import Edit, Text
 from context.types import DocumentSnapshot, Plan
 from inference.types import GenerationRequest, GenerationStats, Priority
 from lsp_server.desk import Desk
 from lsp_server.enough import Wants
 from lsp_server.generation import Generation
-from lsp_server.offer import judge_of, wants_line
+from lsp_server.offer import judge_of, offer, wants_line
+from lsp_server.rules.confidence import n_wanted
 from lsp_server.trigger import LastEdit
-from lsp_server.types import Item
+from lsp_server.types import CompletionQuery, Item
 from lsp_server.uris import is_on_disk
 
 SHOWN_S = 0.15
@@ -90,19 +93,26 @@ class Prefetch:
         if refusal := await desk.allowance.refusal(desk.config.server.background):
             self.note = f"not prefetched: {refusal}"
             return
-        text = snapshot.text.edit(item.start, item.end, item.text.encode())
-        offset = item.start + len(item.text.encode())
-        for (as_if, cursor), accepted in (((text, offset), True), (_behind_enter(text, offset), False)):
-            document = DocumentSnapshot(snapshot.doc_id, snapshot.version, snapshot.language, as_if)
+        taken = Edit(item.start, item.end, item.text.encode())
+        text = snapshot.text.edit(taken.start, taken.end, taken.new)
+        tree = desk.trees.of(snapshot)
+        tree = tree and tree.edited((taken,), text)
+        enter = _enter(text, taken.start + len(taken.new))
+        for edit, accepted in ((None, True), (enter, False)):
+            cursor = enter.start
+            if edit is not None:
+                text, cursor = text.edit(edit.start, edit.end, edit.new), cursor + len(edit.new)
+                tree = tree and tree.edited((edit,), text)
+            document = DocumentSnapshot(snapshot.doc_id, snapshot.version, snapshot.language, text)
             wants = Wants(document, cursor, wants_line(document, cursor, accepted=accepted), 1, False)
             found = desk.learned.results.find(document, cursor, wants.has_enough)
             if found is None:
-                found = await self._generate(wants, plan, desk)
-            if found is None or _says_something(found, wants):
+                found = await self._generate(wants, plan, desk, tree)
+            if found is None or _is_offered(found, wants, tree):
                 return
 
-    async def _generate(self, wants: Wants, plan: Plan | None, desk: Desk) -> Generation | None:
-        """None: the budget does not allow it."""
+    async def _generate(self, wants: Wants, plan: Plan | None, desk: Desk, tree: SyntaxTree | None) -> Generation | None:
+        """tree: of the document as it is wanted. None: the budget does not allow it."""
         n_max = desk.config.server.max_tokens
         left = desk.allowance.left(desk.client, desk.clock(), desk.planner.n_full) - n_max
         planned = await desk.planner.choose(wants.snapshot, wants.offset, plan, None, desk.pool, n_allowed=max(left, 0))
@@ -114,7 +124,7 @@ class Prefetch:
         prompt, began = planned.prompt, desk.clock()
         request = GenerationRequest(
             desk.client.next_id(), prompt.tokens, prompt.heal, n_max, priority=Priority.PREFETCH,
-            is_private=not is_on_disk(wants.snapshot.doc_id),
+            is_private=not is_on_disk(wants.snapshot.doc_id), n_logprobs=n_wanted(desk.client.model_name),
         )  # fmt: skip
         desk.allowance.ledger.begin(request.request_id, n_new)
 
@@ -124,8 +134,9 @@ class Prefetch:
                 desk.learned.results.keep(generation, began)
 
         stream = desk.client.submit(request)
-        judge = judge_of(wants.snapshot, wants.offset, single_line=wants.single_line)
-        generation = Generation(request.request_id, planned.plan, prompt.typed, planned.n_new, stream, 1, ended, judge)
+        judge = judge_of(wants.snapshot, wants.offset, single_line=wants.single_line, tree=tree)
+        heard = partial(desk.names.heard, wants.snapshot.doc_id)
+        generation = Generation(request.request_id, planned.plan, prompt.typed, planned.n_new, stream, 1, ended, judge, heard)
         self.generation = generation
         self.made.append(request.request_id)
         self.note = f"prefetched what follows: {n_new} tokens at most"
@@ -161,15 +172,16 @@ def _is_same(known: Item, new: Item, text: Text) -> bool:
     )  # what stands in front of the later one is the same: edits that disagree have ended the older
 
 
-def _says_something(generation: Generation, wants: Wants) -> bool:
+def _is_offered(generation: Generation, wants: Wants, tree: SyntaxTree | None) -> bool:
+    """Would something of it be shown there? What only says what stands behind the cursor is nothing that follows."""
     first = generation.remainder(wants.typed_since(generation.plan.anchor))
-    rest = first.rest if first is not None else ""
-    return bool((rest.split("\n", 1)[0] if wants.single_line else rest).strip())
+    query = CompletionQuery(wants.snapshot, wants.offset, False, None, 0.0)
+    return first is not None and offer(first, query, wants.snapshot, wants.offset, tree)[0] is not None
 
 
-def _behind_enter(text: Text, offset: int) -> tuple[Text, int]:
-    """The text with the line end that comes next, and the cursor where the editor puts it then: as deep as the line, deeper
-    behind what opens a block."""
+def _enter(text: Text, offset: int) -> Edit:
+    """The line end that comes next, with what the editor puts behind it: as deep as the line, deeper behind what opens a
+    block."""
     line = text.line_of(offset)
     start, end = text.line_start(line), text.line_end(line)
     head = text.slice(start, text.floor(min(offset, start + _MOST_INDENT)))
@@ -178,7 +190,7 @@ def _behind_enter(text: Text, offset: int) -> tuple[Text, int]:
     if before.endswith(_OPENERS):
         indent += b"\t" if b"\t" in indent else _unit(text, line)
     eol = b"\r\n" if end < len(text) and text.slice(end, text.floor(end + 2)) == b"\r\n" else b"\n"
-    return text.edit(offset, offset, eol + indent), offset + len(eol) + len(indent)
+    return Edit(offset, offset, eol + indent)
 
 
 def _unit(text: Text, line: int) -> bytes:

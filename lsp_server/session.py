@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from context.plan import Fit, check, shift
@@ -30,6 +31,7 @@ from lsp_server.outcome import Following, Outcome
 from lsp_server.prefetch import Prefetch
 from lsp_server.reluctance import Kind, place_of
 from lsp_server.reply import rules_for
+from lsp_server.rules.confidence import n_wanted, silent_below
 from lsp_server.trace import Record
 from lsp_server.trigger import LastEdit, last_edit
 from lsp_server.types import Completion, CompletionQuery, Superseded
@@ -207,8 +209,9 @@ class Session:
         first = await read(generation, typed, rules, desk, record)
         if record.source == "generated" and not query.invoked:
             desk.learned.asking.pace.answered((desk.clock() - asked) * 1000)
-        tree = desk.trees.of(query.snapshot)
-        told = offers(generation.said(typed) if n > 1 else (first,), query, snapshot, offset, tree, now=self._text)
+        said, least = generation.said(typed) if n > 1 else (first,), silent_below(desk.client.model_name)
+        tree, known = desk.trees.of(query.snapshot), desk.names.defined(snapshot.doc_id)
+        told = offers(said, query, snapshot, offset, tree, known, self._text, least)
         record.n_offered = len(told.items[0].text) if told.items else 0
         record.reason = "" if told.items else generation.error or told.reason
         record.notes += told.notes
@@ -263,27 +266,25 @@ class Session:
 
     async def _begin(self, wants: Wants, desk: Desk, record: Record) -> Generation:
         """Plan, and start a new generation in place of the old one."""
-        snapshot, offset, n = wants.snapshot, wants.offset, wants.n
-        seconds = desk.tokenizer.seconds
+        snapshot, offset, n, seconds = wants.snapshot, wants.offset, wants.n, desk.tokenizer.seconds
         planned = await desk.planner.choose(snapshot, offset, self._plan, self.ahead.plan, desk.pool)
         record.phases.split("assemble", {"tokenize": (desk.tokenizer.seconds - seconds) * 1000})
-        self._plan = planned.plan
-        prompt = planned.prompt
+        self._plan, prompt = planned.plan, planned.prompt
         request = GenerationRequest(
             desk.client.next_id(), prompt.tokens, prompt.heal, desk.config.server.max_tokens, n_candidates=n,
             first_line=wants.single_line and n > 1, is_private=not is_on_disk(snapshot.doc_id),
+            n_logprobs=n_wanted(desk.client.model_name),
         )  # fmt: skip
-        request = self._material.furnish(request, wants, self._generation, desk)
-        began = desk.clock()
+        request, began = self._material.furnish(request, wants, self._generation, desk), desk.clock()
 
         def ended(stats: GenerationStats) -> None:
             # what was evaluated for somebody who waited, the background may evaluate as well
             desk.allowance.ledger.earn(began, desk.clock(), stats.n_rows)
             self._keep(generation, began, desk)
 
-        judge = judge_of(snapshot, offset, single_line=wants.single_line)
-        stream = desk.client.submit(request)
-        generation = Generation(request.request_id, planned.plan, prompt.typed, planned.n_new, stream, n, ended, judge)
+        judge = judge_of(snapshot, offset, single_line=wants.single_line, tree=desk.trees.of(snapshot))
+        stream, heard = desk.client.submit(request), partial(desk.names.heard, snapshot.doc_id)
+        generation = Generation(request.request_id, planned.plan, prompt.typed, planned.n_new, stream, n, ended, judge, heard)
         # submitted before the old one is cancelled: what the engine evaluates for both is then not thrown away
         if self._generation is not None and not self._is_read(self._generation):
             self._generation.cancel()
@@ -292,8 +293,7 @@ class Session:
         self._generation = generation
         record.source, record.n_new = "generated", planned.n_new
         record.layout, record.anchor, record.heal = planned.plan.layout.name, planned.plan.anchor, prompt.heal
-        record.pieces, record.notes = prompt.pieces, (*planned.notes, *planned.plan.notes)
-        record.state = planned.plan.state
+        record.pieces, record.notes, record.state = prompt.pieces, (*planned.notes, *planned.plan.notes), planned.plan.state
         if planned.prepare:
             record.notes += (f"preparing: {planned.prepare}",)
             self.ahead.prepare(snapshot, offset, self._plan, desk, planned.prepare)

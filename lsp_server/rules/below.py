@@ -5,13 +5,19 @@ Owns the comparison with the rest of the cursor's line and with the lines below.
 
 from __future__ import annotations
 
+import re
+
 from lsp_server.rules.place import Place
 from lsp_server.rules.scanner import scan
 
 SHORTEST_LINE = 3  # characters; a shorter line (a closer) is told apart by what it closes
 SHORTEST_REST = 8
+SHORTEST_AGREED = 12  # characters of a line or two that are no chance, while more may come
 _SHORTEST_NEAR = 20  # characters of two lines together that may differ a little
 _NEAR = 0.05
+_WORD = re.compile(r"\w+")
+# what only begins something, and may go on otherwise: decorators, comments of several lines, openers
+_BEGINS = re.compile(r"@|#\[|/\*|.*(?:[({\[:\\]|=>|->|\b(?:do|then|begin|try|else)|\bdo\s*\|[^|]*\|)\Z")
 
 
 class Below:
@@ -36,22 +42,34 @@ class Below:
         whole = line if number else place.line + line
         return whole.rstrip() == (place.line + place.rest).rstrip()
 
-    def n_repeated(self, lines: list[str]) -> int:
+    def n_repeated(self, lines: list[str], *, goes_on: bool = False) -> int:
         """How many of the last whole lines (blank ones aside) are the first lines below. lines: of the generation, the first of
-        them without what stands before the cursor."""
+        them without what stands before the cursor. goes_on: more may come; until then a short line, or one that only begins
+        something, is the same by chance."""
         if not self._lines:
             return 0
         said = [self._whole(line, i) for i, line in enumerate(lines)]
         said = [line for line in said if line.strip()]
         if not said or not lines[-1].strip():
             return 0
-        if len(said) == 1 and lines[-1].strip() == self._lines[0].strip() and len(lines[-1].strip()) >= SHORTEST_REST:
-            return 1  # whatever stands in front of it
-        if said[-1] == self._lines[0] and len(said[-1].strip()) >= SHORTEST_LINE:
+        for n in range(min(len(said), len(self._lines)), 0, -1):
+            if tuple(said[-n:]) == self._lines[:n] and self._is_meant(n, goes_on):
+                return n
+        first = lines[-1].strip()  # whatever stands in front of it
+        if len(said) == 1 and first == self._lines[0].strip() and len(first) >= SHORTEST_REST and self._is_meant(1, goes_on):
             return 1
         if len(said) > 1 and len(self._lines) > 1 and _is_near("\n".join(said[-2:]), "\n".join(self._lines[:2])):
             return 2
         return 0
+
+    def _is_meant(self, n: int, goes_on: bool) -> bool:
+        """The first n lines below were said: is that no chance?"""
+        text = "".join("".join(self._lines[:n]).split())
+        if len(text) < SHORTEST_LINE or not goes_on:
+            return len(text) >= SHORTEST_LINE
+        if n == len(self._lines) and any(map(str.isalnum, text)):
+            return True  # nothing more can tell
+        return len(text) >= SHORTEST_AGREED and (n > 1 or _BEGINS.match(self._lines[0].strip()) is None)
 
     def _whole(self, line: str, number: int) -> str:
         """As it would stand in the document; a line that begins behind something is none of those below."""
@@ -59,11 +77,11 @@ class Below:
 
 
 def _is_near(a: str, b: str) -> bool:
-    """The same but for one character in twenty, and not by a digit: numbers that differ are meant."""
+    """The same but for one character in twenty, none of a word or number: names that differ by a letter are meant."""
     most = int(_NEAR * max(len(a), len(b)))
     if min(len(a), len(b)) < _SHORTEST_NEAR or abs(len(a) - len(b)) > most:
         return False
-    if [c for c in a if c.isdigit()] != [c for c in b if c.isdigit()]:
+    if _WORD.findall(a) != _WORD.findall(b):
         return False
     return _distance(a, b, most) <= most
 

@@ -6,7 +6,6 @@ Owns the change of a text's indentation. Refuses to indent where the text does n
 from __future__ import annotations
 
 from lsp_server.rules.place import Place, width
-from lsp_server.rules.scanner import scan
 
 _UNITS = (4, 2, 8, 3)  # blanks that a model may mean by a level, most usual first
 
@@ -22,7 +21,7 @@ def adapted(place: Place, text: str) -> str:
     if not any(line.startswith(wrong) for line in lines[begin:]) or (wrong == " " and _has_blanks(place)):
         return text
     unit = _unit_said(place, lines[begin:]) if wrong == " " else 1
-    scanner = scan(place.language, place.before)
+    scanner = place.scanner()
     made: list[str] = []
     for i, line in enumerate(lines):
         is_code = i >= begin and not scanner.in_long
@@ -41,7 +40,7 @@ def _without_lead(place: Place, text: str) -> str:
 
 def n_extra(place: Place, lead: int) -> int:
     """How many of the blanks that a text begins with are too many."""
-    scanner = scan(place.language, place.before)
+    scanner = place.scanner()
     level = len(place.unit) if place.unit.startswith(" ") else 4
     if place.line.strip() or not 0 < lead < level or scanner.inside or scanner.open:
         return 0

@@ -6,12 +6,13 @@ character, so that no verdict depends on how the text was cut into pieces. Refus
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from lsp_server.rules.below import Below
 from lsp_server.rules.leaks import MARKER_ENDS, begins_file, is_broken, is_fence, marker_at
 from lsp_server.rules.loops import Counting, Loop, equal_lines, loop_at, without_twin
-from lsp_server.rules.place import Place
+from lsp_server.rules.place import Place, is_in_macro
 from lsp_server.rules.scanner import scan
 from lsp_server.rules.scope import Scope
 from lsp_server.rules.settled import Known, Said, Settled, SyntaxCheck
@@ -48,6 +49,8 @@ _MOST_BLANK_LINES = 4  # two are usual between definitions
 _MOST_COMMENT_LINES = 8
 _LONGEST_BLANK = 80  # characters; no indentation is as deep
 _LONGEST_LEAD = 28  # the same at the cursor, which is mostly indented already
+_LEADS_ON = re.compile(r"\}[ \t]+[a-z][a-z \t]*\Z")  # `} else`, at the end of a copy
+_LONGEST_OF_MACRO = 160  # the same in a line of a C macro that goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +151,17 @@ class Judge:
             return
         if char == "\n":
             self._end_line(at)
-        elif char in " \t" and end - self._line_start >= _LONGEST_BLANK and not text[end - _LONGEST_BLANK : end].strip(" \t"):
+        elif char in " \t" and end - self._line_start >= _LONGEST_LEAD:
+            self._look_at_blanks(end)
+
+    def _look_at_blanks(self, end: int) -> None:
+        """A blank was said. Behind the lines of a macro stand as many as it takes to its column of backslashes."""
+        text = self._text
+        in_macro = is_in_macro(self.place, text[: self._line_start])
+        most = _LONGEST_OF_MACRO if in_macro else _LONGEST_BLANK
+        if end - self._line_start >= most and not text[end - most : end].strip(" \t"):
             self._end("blank-run", len(text[:end].rstrip()))
-        elif end == _LONGEST_LEAD and not text[:end].strip(" \t"):
+        elif end == _LONGEST_LEAD and not text[:end].strip(" \t") and not (in_macro and self.place.line.strip()):
             self._end("blank-run", 0)
 
     def _loops(self, char: str, at: int, end: int) -> bool:
@@ -162,11 +173,23 @@ class Judge:
         return self._end("counter", self._first_copy(found))
 
     def _first_copy(self, loop: Loop) -> int:
-        """The end of the first copy; of several lines where brackets are closed, and without what it says twice itself."""
+        """The end of the first copy, where brackets are closed, and without what it says twice itself. A block that is not
+        closed there would stay without its end: what is said ends with its last closer before, or in front of its line."""
         text, language = self._text, self.place.language
         ends = [loop.first_end, *loop.line_ends(text)]
-        best = next((end for end in ends if not scan(language, text[:end]).open), ends[0])
+        best = next((end for end in ends if not scan(language, text[:end]).open), None)
+        if best is None:
+            best = ends[0] if "{" not in scan(language, text[: ends[0]]).open else self._before_block(ends[0])
+        elif (leads_on := _LEADS_ON.search(text[:best])) is not None:
+            best = leads_on.start() + 1
         return without_twin(text, best)
+
+    def _before_block(self, end: int) -> int:
+        """The end of the last line, or behind the last closing brace, up to where no brace is open."""
+        text, language = self._text, self.place.language
+        while end > 0 and "{" in scan(language, text[:end]).open:
+            end = max(text.rfind("\n", 0, end), text.rfind("}", 0, end - 1) + 1)
+        return max(end, 0)
 
     def _is_fence(self, end: int) -> bool:
         line = self._text[self._line_start : end]
@@ -185,7 +208,7 @@ class Judge:
         if self._below.is_rest(line, len(self._lines)) and self._end("behind", at):
             return
         self._lines.append(line)
-        n_same = self._below.n_repeated(self._lines)
+        n_same = self._below.n_repeated(self._lines, goes_on=not self.place.single_line)
         if n_same and self._end("below", self._begin_of(n_same)):
             return
         if self.place.single_line and self._end("line", at):

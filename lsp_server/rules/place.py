@@ -10,9 +10,11 @@ import re
 from dataclasses import dataclass, replace
 
 from lsp_server.rules.manners import manner_of
-from lsp_server.rules.scanner import OPENERS, scan
+from lsp_server.rules.scanner import OPENERS, Scanner, scan
 
 LOOK = 4096  # characters before and behind the cursor that are worth giving; more costs time and changes nothing
+_WITH_MACROS = frozenset({"c", "cpp", "objective-c", "objective-cpp"})
+_MACRO = re.compile(r"\s*#\s*define\b")
 _TAB = 4  # columns, where tabs and blanks meet
 _CLOSERS_ONLY = re.compile(r"[\s)\]}>,;:'\"`]*\Z")
 _WORD_OPENER = re.compile(r"(?:=>|->|\b(?:do|then|else|begin|try|loop|ensure|repeat))\Z|\bdo\s*\|[^|]*\|\Z")
@@ -27,8 +29,9 @@ class Place:
     """before, after: the text on both sides of the cursor, at least their halves of its line; as much as LOOK of it counts.
     before begins at a line's beginning. single_line: one line is wanted, not a block. is_end: nothing stands behind `after`,
     is_start: nothing before `before`.
-    zone: "code", "comment" or "string" where a tree tells it, "" where the text has to. unit: one level of indentation, ""
-    where it isn't known.
+    zone: "code", "comment" or "string": what the cursor's line begins in, where a tree tells it; "" where the text has to.
+    lead: how the string or comment begins that goes on over the beginning of `before`, "" where none does or nobody knows.
+    unit: one level of indentation, "" where it isn't known.
     """
 
     language: str
@@ -39,6 +42,17 @@ class Place:
     zone: str = ""
     unit: str = ""
     is_start: bool = True
+    lead: str = ""
+
+    def scanner(self) -> Scanner:
+        """What one is in at the cursor, and which brackets are open there. A copy that may go on."""
+        if self.zone != "code":
+            return scan(self.language, self.lead + self.before)
+        line = self.line
+        found = scan(self.language, self.lead + self.before[: len(self.before) - len(line)])
+        found.leave()
+        found.feed_all(line)
+        return found
 
     @property
     def line(self) -> str:
@@ -78,6 +92,7 @@ def place_of(
     *,
     accepted: bool = False,
     zone: str = "",
+    lead: str = "",
     is_end: bool = True,
     is_start: bool = True,
 ) -> Place:
@@ -88,7 +103,7 @@ def place_of(
     if cut and cut <= before.rfind("\n") + 1:
         before = before[cut:]
     after, is_end = after[:LOOK], is_end and len(after) <= LOOK
-    place = Place(language, before, after, False, is_end, zone, unit_of(before, after), is_start)
+    place = Place(language, before, after, False, is_end, zone, unit_of(before, after), is_start, "" if cut else lead)
     return replace(place, single_line=_is_single(place, accepted))
 
 
@@ -130,6 +145,14 @@ def is_closer(language: str, line: str) -> bool:
         return False
     word = re.match(r"\w+", stripped)
     return stripped[0] in ")]}" or (word is not None and word[0] in manner_of(language).ends)
+
+
+def is_in_macro(place: Place, said: str = "") -> bool:
+    """Is the line behind `said`, whole lines of a text, one of a C macro of several lines?"""
+    if place.language not in _WITH_MACROS:
+        return False
+    above = (place.line + said).split("\n")[-2] if said else place.above
+    return above.rstrip().endswith("\\") or (not said and _MACRO.match(place.line) is not None)
 
 
 def width(line: str) -> int:

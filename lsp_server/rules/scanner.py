@@ -56,6 +56,11 @@ class Scanner:
         """What ends the string or comment that one is in; "" in code and in line comments."""
         return self._close if self.inside and self._close != "\n" else ""
 
+    def leave(self) -> None:
+        """What comes next is code, whatever one was taken to be in."""
+        if self.inside:
+            self._leave()
+
     def feed(self, char: str) -> None:
         if self.inside:
             self._feed_inside(char)

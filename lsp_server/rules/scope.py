@@ -32,7 +32,7 @@ class Scope:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._manner = manner_of(place.language)
-        self._scanner = scan(place.language, place.before)
+        self._scanner = place.scanner()
         self._floor = len(self._scanner.open)  # brackets open at the cursor that still are
         self._was_in = self._scanner.in_long
         self._is_block = not place.single_line

@@ -44,9 +44,11 @@ def without_head(settled: Settled, head: str) -> Settled | None:
 
 def _trim_end(draft: Draft, said: Said) -> None:
     """What a limit has left at the end, and what stands below."""
+    if said.is_cut and draft.is_on("marker") and (half := half_marker(draft.text)) is not None:
+        draft.keep("marker", half)
+    if "marker" in draft.rules:
+        draft.keep("marker", _without_open_string(draft))
     if said.is_cut:
-        if draft.is_on("marker") and (half := half_marker(draft.text)) is not None:
-            draft.keep("marker", half)
         if draft.is_on("half-character"):
             draft.keep("half-character", len(draft.text.rstrip("\u200d")))
         if draft.is_on("period") and (loop := tail_loop(draft.text)) is not None:
@@ -62,6 +64,21 @@ def _trim_end(draft: Draft, said: Said) -> None:
     if draft.is_on("equal-lines") and not said.stopped and equal_lines(lines):
         kept = [i for i, line in enumerate(lines) if line.strip()][-3]
         draft.keep("equal-lines", sum(len(line) + 1 for line in lines[: kept + 1]) - 1)
+
+
+def _without_open_string(draft: Draft) -> int:
+    """How much is left without the lines of a string that the text opens and never closes, since the model has left it: all, if
+    there is none."""
+    end = len(draft.text)
+    if draft.place.scanner().inside:
+        return end  # it was open before
+    while end > 0:
+        scanner = draft.place.scanner()
+        scanner.feed_all(draft.text[:end])
+        if scanner.inside != "string":
+            break
+        end = max(draft.text.rfind("\n", 0, end), 0)
+    return end
 
 
 def _ends_file(draft: Draft, said: Said) -> bool:
@@ -88,7 +105,7 @@ def _fit(draft: Draft, ends_file: bool) -> int:
     place = draft.place
     body = draft.text.rstrip()
     if draft.rules[:1] in (["period"], ["counter"]):
-        body = body.rstrip(", ;|+")  # what would lead over to the next copy
+        body = body.rstrip(", |+")  # what would lead over to the next copy
     if draft.is_on("stump"):
         stump = without_stump(place, body)
         if stump != body:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 
 from lsp_server.rules.place import Place
-from lsp_server.rules.scanner import scan
 
 _NO_MEMBERS = frozenset({"markdown", "plaintext", "shellscript", "css", "html", "yaml", "json", "jsonc", "toml", "sql", "lua"})
 # names joined by dots or arrows, with one of these at the end; `...`, `0..` and `1.` are none
@@ -28,7 +27,9 @@ def without_stump(place: Place, text: str) -> str:
     if place.rest[:1].isalnum() or place.rest[:1] == "_":
         return text  # it goes on behind the cursor
     found = _STUMP.search(text)
-    if found is None or scan(place.language, place.before + text).inside:
+    scanner = place.scanner()
+    scanner.feed_all(text)
+    if found is None or scanner.inside:
         return text
     kept = text[: found.start()].rstrip(" \t")
     line = kept.rsplit("\n", 1)[-1]

@@ -92,11 +92,11 @@ def test_no_field_of_a_request_is_forgotten() -> None:
     """A field that the core adds has to cross the wire as well."""
     changed = GenerationRequest(
         1, (1,), b"x", 7, SamplingParams(0.5, 0.6, 0.7, 1.1, 9, 5), Priority.PREFETCH, 3, True, True, (4, 5),
-        ("0" * 32,),
+        ("0" * 32,), 16,
     )
     assert all(getattr(changed, f.name) != f.default for f in fields(GenerationRequest))
     assert all(getattr(changed.sampling, f.name) != f.default for f in fields(SamplingParams))
-    assert len(fields(GenerationRequest)) == 11 and len(fields(SamplingParams)) == 6
+    assert len(fields(GenerationRequest)) == 12 and len(fields(SamplingParams)) == 6
     assert decode_call(read_json(to_json(encode_call(call_for(changed))))).request(1, (1,)) == changed
 
 

@@ -11,7 +11,7 @@ from context.text import Edit, Text
 from context.types import DocumentSnapshot
 from lsp_server.generation import Said
 from lsp_server.offer import as_if_selected, judge_of, offer, offers, place_at, wants_line
-from lsp_server.rules import confidence
+from lsp_server.rules.confidence import silent_below
 from lsp_server.types import CompletionQuery, Item, Selected
 from tests.lsp_server.test_session import Bench, virtual
 
@@ -103,15 +103,78 @@ def test_a_text_that_has_changed_meanwhile() -> None:
         assert fits or told.reason == "the text has changed meanwhile"
 
 
-def test_what_the_model_is_not_sure_of_is_shown_to_who_asks_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lsp_server.offer.SILENT_BELOW", -1.0)
-    assert confidence.SILENT_BELOW is None, "nothing is withheld before it is calibrated"
+def test_what_the_model_is_not_sure_of_is_shown_to_who_asks_by_hand() -> None:
+    assert silent_below("qwen2.5-coder-0.5b") == -1.5 and silent_below("fake") is None, "it is another model"
     unsure = [Said(0, "1", True, mean_logprob=-2.0)]
     query = query_of("x = $0\n")
-    told = offers(unsure, query, query.snapshot, query.offset)
+    told = offers(unsure, query, query.snapshot, query.offset, least=-1.5)
     assert not told.items and "not sure enough (-2.30" in told.reason and told.notes == ("rules: confidence",)
-    query = query_of("x = $0\n", invoked=True)
     assert offers(unsure, query, query.snapshot, query.offset).items
+    query = query_of("x = $0\n", invoked=True)
+    assert offers(unsure, query, query.snapshot, query.offset, least=-1.5).items
+
+
+def test_how_sure_it_is_of_a_text_does_not_change_while_one_types_it() -> None:
+    """And is asked of what is offered, not of what was said behind it."""
+    text, tokens = "foo(bar)\nnonsense", ((3, -0.5), (4, -0.1), (8, -0.6), (9, -9.0), (17, -9.0))
+    for n in (0, 2, 4, 6):
+        query = query_of("x = " + text[:n] + "$0\n")
+        said = Said(0, text[n:], False, text[:n], None, True, "line", tokens)
+        item, settled = offer(said, query, query.snapshot, query.offset, least=-0.5)
+        assert item is not None and settled.confidence == pytest.approx(-0.4), n
+        item, settled = offer(said, query, query.snapshot, query.offset, least=-0.3)
+        assert item is None and "not sure enough" in settled.reason, n
+
+
+@virtual
+async def test_an_automatic_request_is_silent_where_the_model_guesses_and_says_why() -> None:
+    for script, shown in (("value\n", True), (None, False)):  # without a script it is the likeliest of many
+        b = Bench("x = ", script=script, reply_deadline_ms=0)
+        b.client.model_name = "qwen2.5-coder-0.5b"
+        automatic = await b.ask()
+        assert bool(automatic.items) is shown
+        assert shown or "not sure enough" in b.record["reason"], b.record["reason"]
+        assert b.client.requests[-1].n_logprobs == 16
+        assert (await b.ask(invoked=True)).items, "by hand all is shown"
+    b = Bench("x = ", script=None, reply_deadline_ms=0)
+    assert (await b.ask()).items and b.client.requests[-1].n_logprobs == 0, "another model"
+
+
+LONG_LITERALS = [
+    ("python", '"""', "def f():\n    return 1\n", '"""Say (it.\n' + "It's more of {it.\n" * 300 + '"""\n'),
+    ("javascript", "`", "f({a: 1});\n", "const a = `(\n" + "it's {more\n" * 500 + "`;\n"),
+    ("go", "/*", "var x = f(1)\n", "/* (\n" + "it's {more\n" * 500 + "*/\n"),
+]
+
+
+@pytest.mark.parametrize(("language", "opener", "code", "literal"), LONG_LITERALS)
+def test_a_look_back_that_begins_inside_of_a_string_or_comment(language: str, opener: str, code: str, literal: str) -> None:
+    """The tree tells so, also one that was only moved along; a line below is code, with the brackets that are open there."""
+    for more in (code, "", 2 * code):
+        document = code + literal + more + "g([h("
+        text = Text.of(document)
+        tree = parse(language, Text.of(document.removesuffix("h(")))
+        assert isinstance(tree, SyntaxTree)
+        tree = tree.edited((Edit(len(text) - 2, len(text) - 2, b"h("),), text)
+        snapshot = DocumentSnapshot("file:///a", 1, language, text)
+        place = place_at(snapshot, len(text), tree=tree)
+        assert place.lead == opener and len(place.before) < len(document)
+        assert (place.scanner().inside, place.scanner().open) == ("", ["(", "[", "("])
+        inside = place_at(snapshot, len(text) - len(more + "g([h(") - 8, tree=tree)
+        assert inside.lead == opener and inside.scanner().inside
+        far = place_at(snapshot, len(text))
+        assert far.lead == "" and far.before == place.before
+
+
+def test_a_tree_changes_nothing_where_the_text_tells_the_same() -> None:
+    document = 'import os\n\n\ndef f(a, b=("x", 1)):\n    """Say it."""\n    s = f"{a} # {b}"\n    return [s, {"k": a}]  # so\n'
+    text = Text.of(document)
+    tree = parse("python", text)
+    assert isinstance(tree, SyntaxTree)
+    snapshot = DocumentSnapshot("file:///a", 1, "python", text)
+    for offset in range(len(text) + 1):
+        with_tree, without = place_at(snapshot, offset, tree=tree).scanner(), place_at(snapshot, offset).scanner()
+        assert (with_tree.inside, with_tree.open, with_tree.closer) == (without.inside, without.open, without.closer), offset
 
 
 def test_a_block_is_wanted_after_an_accept() -> None:

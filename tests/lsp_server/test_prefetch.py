@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
+from context.text import Text
+from context.types import DocumentSnapshot
 from inference.types import Priority
 from lsp_server.allowance import MINUTE_S
+from lsp_server.enough import Wants
+from lsp_server.generation import Said
+from lsp_server.prefetch import _is_offered
 from tests.lsp_server.test_results import Typist
 from tests.lsp_server.test_session import VOCAB, virtual
 
@@ -57,6 +63,17 @@ async def test_the_line_behind_enter_is_there_when_the_shown_one_is_taken() -> N
     b.type("\n    ")
     await b.known("return x")
     assert b.record["source"] == "prefetched"
+
+
+def test_what_only_stands_there_already_does_not_follow() -> None:
+    """Then the line behind Enter is prefetched as well."""
+    document = "function f(a) {\n  g(a);$0\n}\n"
+    cursor = document.index("$0")
+    snapshot = DocumentSnapshot("file:///a.js", 1, "javascript", Text.of(document.replace("$0", "")))
+    for rest, is_offered in (("\n}\n", False), ("\n  h(a);\n}\n", True), ("", False)):
+        said = Said(0, rest, True, is_line=False)
+        generation: Any = SimpleNamespace(plan=SimpleNamespace(anchor=0), remainder=lambda typed, said=said: said)
+        assert _is_offered(generation, Wants(snapshot, cursor, False, 1, False), None) is is_offered, rest
 
 
 @virtual

@@ -44,11 +44,13 @@ class Bench:
     ) -> None:
         context = {k: server.pop(k) for k in list(server) if k in ContextConfig.__dataclass_fields__}
         context = {"cold_budget_ms": 0, **context}
+        index = server.pop("index_of_names", None)
         self.config = Config(ServerConfig(**{**ANYWHERE, **server}), ContextConfig(**context), EngineConfig())
         self.backend = FakeBackend(VOCAB, n_ctx=8192, n_batch=64)
         self.client = SteppedClient(self.backend, n_ctx=2048)
         clock, self.on_battery, self.n_looks = asyncio.get_running_loop().time, on_battery, 0
-        self.completer = Completions(self.config, clock, InlineExecutor(), Power(clock, self._look, InlineExecutor()))
+        power = Power(clock, self._look, InlineExecutor())
+        self.completer = Completions(self.config, clock, InlineExecutor(), power, index)
         self.completer.attach(self.client)
         self.text = Text.of(before + after)
         self.cursor = len(before.encode())

@@ -96,6 +96,35 @@ STREAMS = [
         "def f():\n    \n    data = read_file(path)\n    return parse(data)\n",
         "below",
     ),
+    # a short line, or one that only begins something, is the same by chance until the next one is, too
+    (
+        "python",
+        "class A:\n    $0\n\n    @property\n    def b(self):\n        pass\n",
+        "@property\n    def a(self):\n        return 1\n\n    @property\n    def b(self):\n",
+        "class A:\n    @property\n    def a(self):\n        return 1\n\n    @property\n    def b(self):\n        pass\n",
+        "unit",
+    ),
+    (
+        "javascript",
+        "function f(a) {\n  $0\n  if (a.isReady()) {\n    b();\n  }\n}\n",
+        "if (a.isReady()) {\n    c();\n  }\n  d();\n",
+        "function f(a) {\n  if (a.isReady()) {\n    c();\n  }\n  d();\n  if (a.isReady()) {\n    b();\n  }\n}\n",
+        "",
+    ),
+    (
+        "python",
+        "def f():\n    $0\n    n += 1\n    return n\n",
+        "n += 1\n    g(n)\n    n += 1\n    return n\n",
+        "def f():\n    n += 1\n    g(n)\n    n += 1\n    return n\n",
+        "below",
+    ),
+    (
+        "python",
+        "def f():\n    $0\n    item_a = read(item_a)\n    return item_a\n",
+        "item_b = read(item_b)\n    return item_b\n    x",
+        "def f():\n    item_b = read(item_b)\n    return item_b\n    x\n    item_a = read(item_a)\n    return item_a\n",
+        "",
+    ),
     # what closes nothing, and lines below that are said behind something
     ("python", "x = $0\n", "f(1))\n", "x = f(1)\n", "closers"),
     ("javascript", "function f() {\n  return $0\n}\n", "g(1));\n", "function f() {\n  return g(1)\n}\n", "closers"),
@@ -138,6 +167,38 @@ STREAMS = [
     ("python", "# $0\n", "-" * 400, "# -\n", "period"),
     ("python", "a = 1\n$0", "".join(f"x{i} = f({i})\n" for i in range(50)), "a = 1\nx0 = f(0)", "counter"),
     ("python", "x = [$0]\n", "".join(f"{i}, " for i in range(1, 90)), "x = [1]\n", "counter"),
+    # a block that the first copy does not close ends before it, or with its own closer
+    (
+        "javascript",
+        "function f(a) {\n  $0\n}\n",
+        "a = g(a);\n  switch (a) {\n" + "".join(f"    case {i}:\n      return {i};\n" for i in range(9)),
+        "function f(a) {\n  a = g(a);\n}\n",
+        "counter",
+    ),
+    (
+        "javascript",
+        "function f(a) {\n  $0\n}\n",
+        "".join(f"if (a == {i}) {{\n    return {i};\n  }} else " for i in range(9)),
+        "function f(a) {\n  if (a == 0) {\n    return 0;\n  }\n}\n",
+        "counter",
+    ),
+    ("python", "x = $0\n", "{" + "".join(f"'a{i}': {i}, " for i in range(30)), "x = \n", "counter"),
+    # the backslashes of a macro stand in a column
+    (
+        "c",
+        "#define F(a)$0\n",
+        " " * 60 + "\\\n    do {" + " " * 90 + "\\\n    } while (0)\n",
+        "#define F(a)" + " " * 60 + "\\\n",
+        "line",
+    ),
+    (
+        "c",
+        "#define F(a) \\\n    $0\n",
+        "do {" + " " * 90 + "\\\n        g(a);" + " " * 90 + "\\\n    } while (0)\n\nint x;\n",
+        "#define F(a) \\\n    do {" + " " * 90 + "\\\n        g(a);" + " " * 90 + "\\\n    } while (0)\n",
+        "scope",
+    ),
+    ("c", "int x = $0\n", "1;" + " " * 99 + "\n", "int x = 1;\n", "blank-run"),
     ("python", "x = $0\n", f"{PI}\n", f"x = {PI}\n", "line"),
     ("python", "def f():\n    $0\n", "a()\n\n\n\n\n\n\n\n    b()", "def f():\n    a()\n", "blank-run"),
     (
@@ -157,6 +218,9 @@ STREAMS = [
     # leaks
     ("python", "x = $0\n", "1<|fim_middle|>2", "x = 1\n", "marker"),
     ("python", "x = $0\n", "1 <EOT>", "x = 1\n", "marker"),
+    ("python", "x = $0\n", "'ok<|fim_middle|>", "x = \n", "marker"),
+    ("python", "x = '$0'\n", "ok<|fim_middle|>", "x = 'ok'\n", "marker"),
+    ("python", "if x:\n    $0\n", "y = 1\n    s = f(\"ok<|fim_middle|>", "if x:\n    y = 1\n", "marker"),
     ("python", "x = $0\n", "1<file_sep>other.py\nz = 3", "x = 1\n", "marker"),
     ("python", "x = $0\n", "1<｜fim▁end｜>", "x = 1\n", "marker"),
     ("python", "END = '<|endoftext|>'\nx = $0\n", "'<|endoftext|>'\n", "END = '<|endoftext|>'\nx = '<|endoftext|>'\n", "line"),
@@ -186,7 +250,10 @@ SHAPES = [
     ("python", "if x:\n    $0\n", "half a li", False, "if x:\n    half a li\n", ""),
     ("python", "$0", "print('hi')\n", True, "print('hi')\n", ""),
     ("python", "if x:\n    $0\nmore\n", "a\n    b\n", True, "if x:\n    a\n    b\nmore\n", ""),
-    ("python", "x = $0\n", "'b<|fim_mi", False, "x = 'b\n", "marker"),
+    ("python", "x = $0\n", "b<|fim_mi", False, "x = b\n", "marker"),
+    # a string that the text opens goes with a marker in it; one that was open before, or closes behind, stays
+    ("python", "x = $0\n", "'b<|fim_mi", False, "x = \n", "marker"),
+    ("python", "x = '$0'\n", "b<|fim_mi", False, "x = 'b'\n", "marker"),
     ("python", "x = $0\n", "'b', 'b', 'b', 'b', 'b', ", False, "x = 'b'\n", "period"),
     ("python", "x = $0\n", "['b', 'b', 'b']", True, "x = ['b', 'b', 'b']\n", ""),
     ("python", "a = 1\n$0\nb = 2\n", "x = 0\nb = 2", True, "a = 1\nx = 0\nb = 2\n", "below"),
