@@ -141,19 +141,23 @@ def _class_parts(
     parts = [*_parts((("A", [line[cut:] for line in head]), ("D", doc)))]
     others: list[str] = []
     other_names: list[str] = []
+    n_values = 0
     shown = -1  # up to here the file was shown: a field that a constructor assigns stands there
-    for each in mine[:MAX_MEMBERS]:
+    for each in mine:
         row = text.line_of(each.start)
         if row <= shown:
             continue
         if each.kind in _VALUES:
+            n_values += 1
+            if n_values > MAX_MEMBERS and each.name not in names:
+                continue
             grade = "A" if each.name in names else "B"
             parts.append(Part(grade, (text.lines[row][cut:],)))
         elif each.name in names or each.name in _MAKERS:
             kept = _plain_parts(each, text, dedent=False)
             shown = text.line_of(max(each.end - 1, each.start))
             parts += [Part(part.grade, tuple(line[cut:] for line in part.lines)) for part in kept]
-        elif not each.name.startswith("_"):
+        elif not each.name.startswith("_") and len(other_names) < MAX_MEMBERS:
             others += (line[cut:] for line in _signature_rows(each, text))
             other_names.append(each.name)
     if others:
