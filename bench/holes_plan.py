@@ -118,16 +118,18 @@ def needed(tree: Tree, hole: Hole, zones: Zones) -> tuple[bool, str]:
     rows = {path: _rows(file, hole.name) for path, file in tree.files.items() if path != hole.path}
     for piece in zones.pieces:
         told = next((rows[path] for path in rows if rows[path] and piece.path.endswith(path)), frozenset())
-        if not told.isdisjoint(line.strip() for line in piece.lines):
+        if any(line.strip().startswith(beginning) for line in piece.lines for beginning in told):
             return True, f"{piece.kind} {piece.name}: {piece.why}"
     return False, next((cut for cut in zones.cuts if hole.name in cut.partition(":")[0].split(".")), "")
 
 
 def _rows(file: SourceFile, name: str) -> frozenset[str]:
-    """The lines of a file that define a name, without blanks at their ends."""
+    """How the lines of a file begin that define a name, up to its end: what follows may be shortened."""
     found = [each.name_start for each in file.symbols.definitions if each.name == name and each.name_start >= 0]
-    lines = file.text.split(b"\n") if found else []
-    return frozenset(lines[file.text.count(b"\n", 0, at)].decode().strip() for at in found)
+    starts = [file.text.rfind(b"\n", 0, at) + 1 for at in found]
+    return frozenset(
+        file.text[start : at + len(name.encode())].decode().strip() for start, at in zip(starts, found, strict=True)
+    )
 
 
 def summary(records: Sequence[Record]) -> dict[str, Any]:

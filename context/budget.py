@@ -193,7 +193,9 @@ def _fitted(choices: list[_Choice], n_max: int, zone: str, cuts: list[str]) -> l
                 return choices
             n -= choice.reduce(level)
     while choices and n > n_max:
-        gone = min(reversed(choices), key=lambda choice: choice.candidate.points / (_BASE + choice.n_tokens) ** 0.5)
+        gone = min(
+            reversed(choices), key=lambda choice: max(choice.candidate.points, 0) ** 3 / (_BASE + choice.n_tokens) ** 0.5
+        )
         choices.remove(gone)
         n -= gone.n_tokens
         cuts.append(f"{gone.candidate.name}: no room for it")
