@@ -42,6 +42,14 @@ def engine_config(model: str, n_threads: int, kv_type: str = "f16") -> EngineCon
     )  # fmt: skip
 
 
+def budgeted(n_budget: int, full: bool) -> ContextConfig:
+    """Settings for prompts that use a whole budget, with pieces of other files or without: no limit but the budget's stops the
+    file's own text."""
+    return ContextConfig(
+        cold_budget_ms=0, prompt_tokens=n_budget, references=full, prefix_tokens=max(n_budget, ContextConfig().prefix_tokens)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """accepted: the document after accepting the item; as it was if there was none. offered: was there one?
@@ -95,8 +103,8 @@ class Heart:
         the file alone."""
         key = n_budget, full
         if key not in self._others:
-            context = ContextConfig(cold_budget_ms=0, prompt_tokens=n_budget, references=full)
-            completer = Completions(Config(self._server, context), self._clock, self._pool, index=self._index)
+            config = Config(self._server, budgeted(n_budget, full))
+            completer = Completions(config, self._clock, self._pool, index=self._index, fill=True)
             completer.roots = lambda: self._roots
             completer.attach(self.tap)
             self._others[key] = completer

@@ -1,23 +1,27 @@
 """What pieces of other files are worth: holes in real code, with the file alone and with the whole prompt, at one budget.
 
-`python -m bench.holes [--root DIR ...] [--n N] [--seed S] [--budget T ...] [--model M] [--out FILE] [--json]`. A hole is the
-rest of a line that uses a name which another file of its tree defines. The tree is copied, and the hole cut out of the copy
-before anything is indexed; files that repeat five lines around it are left out of the copy. The place is then asked for as an
-editor would, once with `references` off and once with them on, both within as many prompt tokens. A second set is the
-same places in the same trees under other names (`bench.rename`). The run fails if the hole's text is in a prompt.
+`python -m bench.holes [--root DIR ...] [--n N] [--seed S] [--budget T ...] [--model M] [--out FILE] [--json] [--plan-only]`. A
+hole is the rest of a line that uses a name which another file of its tree defines. The tree is copied, and the hole cut out of
+the copy before anything is indexed; files that repeat five lines around it are left out of the copy. The place is then asked
+for as an editor would, once with `references` off and once with them on, both within as many prompt tokens, which both use up.
+A second set is the same places in the same trees under other names (`bench.rename`). The run fails if the hole's text is in a
+prompt.
 
 exact: the rest of the line is equal, blanks at its end aside. edit_similarity: mean over all cases, from 0 to 1. undefined:
 names in the completions that exist nowhere in the tree. only_full, only_file: cases that one alone got right; p: exact sign
 test.
+
+--plan-only asks no model: it says at how many places the prompt holds the definition that the hole needs (`bench.holes_plan`),
+and what of it are pieces of which zone. With --out every place's prompt is written to that file.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,79 +35,17 @@ from bench.heart import Heart, engine_config
 from bench.holes_copy import Copy
 from bench.holes_index import SwitchedIndex, seen
 from bench.holes_measure import Names, rest_of_line, similarity
-from bench.holes_sites import Hole, choose, fairly
-from bench.holes_tree import Tree, default_roots, squeeze, trees_of
+from bench.holes_plan import model_of, plan_table, planned
+from bench.holes_sets import SETS, Case, Sets, by_tree, group, sets_of
+from bench.holes_tree import default_roots, squeeze, trees_of
 from bench.midline import positive
 from bench.paired import sign_test
 from bench.progress import Progress
-from bench.rename import Renamed, rename
 from bench.revision import revision
 from lsp_server.prompting import indexed
 from lsp_server.uris import document_id
 
-SETS = ("real", "renamed")
 ARMS = ("file_only", "full")
-
-
-@dataclass(frozen=True)
-class Case:
-    """A hole of a set: `case` is its name in the results, the same in all sets."""
-
-    case: str
-    tree: Tree
-    hole: Hole
-
-    @property
-    def want(self) -> str:
-        return self.tree.files[self.hole.path].text[self.hole.start : self.hole.end].decode()
-
-
-Sets = dict[str, tuple[Case, ...]]
-
-
-def sets_of(trees: Sequence[Tree], n: int, seed: int, names: Sequence[str]) -> Sets:
-    """The same n places in each set, or as many as are fair in both. Raises BenchError if there are none."""
-    by_name = {tree.name: tree for tree in trees}
-    others: dict[str, Renamed] = {}
-
-    def moved(hole: Hole) -> Hole | None:
-        if hole.tree not in others:
-            others[hole.tree] = rename(by_name[hole.tree], seed)
-        other = others[hole.tree]
-        start, end = other.place(hole.path, hole.start), other.place(hole.path, hole.end)
-        path, left_out = other.paths[hole.path], tuple(other.paths[each] for each in hole.left_out)
-        name = other.names.get(hole.name, hole.name)
-        new = Hole(other.tree.name, path, hole.line, start, end, name, other.paths[hole.origin], hole.form)
-        fair = fairly(other.tree, new)
-        return fair if fair is not None and set(fair.left_out) <= set(left_out) else None
-
-    wants_renamed = "renamed" in names
-    holes = choose(trees, n, seed, lambda hole: not wants_renamed or moved(hole) is not None)
-    if not holes:
-        raise BenchError(
-            "no line of these trees uses a name of another file in a way that can be asked for; name more with --root"
-        )
-    made: Sets = {}
-    for name in names:
-        if name == "real":
-            made[name] = tuple(Case(hole.case, by_name[hole.tree], hole) for hole in holes)
-        else:
-            made[name] = tuple(
-                Case(hole.case, others[hole.tree].tree, new) for hole in holes if (new := moved(hole)) is not None
-            )
-    return made
-
-
-def group(name: str, budget: int) -> str:
-    return f"{name}/{budget}"
-
-
-def by_tree(cases: Sequence[Case]) -> Iterator[tuple[Tree, list[Case]]]:
-    """Cases tree by tree, so that each tree is copied and indexed once."""
-    found: dict[str, tuple[Tree, list[Case]]] = {}
-    for case in cases:
-        found.setdefault(case.tree.name, (case.tree, []))[1].append(case)
-    yield from found.values()
 
 
 async def measure(heart: Heart, sets: Sets, budgets: Sequence[int], log: CaseLog, home: Path, commit: str) -> None:
@@ -248,6 +190,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--max-tokens", type=positive, default=40, help="most tokens beyond the cursor")
     made.add_argument("--threads", type=int, default=0, help="CPU threads; 0 = measured")
     made.add_argument("--out", type=Path, help="keep each case's result in this file, and go on from what it holds")
+    made.add_argument("--plan-only", action="store_true", help="look at the prompts, and ask no model")
     made.add_argument("--json", action="store_true", help="one JSON object instead of the table")
     return made
 
@@ -262,8 +205,12 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
             "model": options.model, "seed": options.seed, "max_tokens": options.max_tokens,
             "trees": sorted(tree.name for tree in trees),
         }  # fmt: skip
-        log = CaseLog(options.out, {"bench": "holes", **decisive})
         budgets = tuple(dict.fromkeys(options.budget))
+        if options.plan_only:
+            log = CaseLog(options.out, {"bench": "holes_plan", **decisive, "commit": revision()})
+            model = await asyncio.to_thread(model_of, options.model, options.max_tokens)
+            return {**await planned(model, sets, budgets, log, Path(home).resolve()), **decisive}
+        log = CaseLog(options.out, {"bench": "holes", **decisive})
         is_done = all(
             log.get(group(name, budget), case.case) is not None for name in names for case in sets[name] for budget in budgets
         )
@@ -283,7 +230,8 @@ def cache_dir() -> Path:
 
 
 def main(argv: list[str] | None = None) -> int:
-    return answer(parser().parse_args(argv), run, table)
+    options = parser().parse_args(argv)
+    return answer(options, run, plan_table if options.plan_only else table)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from bench.holes_tree import SourceFile, Tree, squeeze
 
+T = TypeVar("T")
 RUN = 5  # lines
 PER_FILE = 2
 _FEWEST, _MOST = 8, 100  # characters that are cut out
@@ -57,16 +59,25 @@ class Hole:
 
 def choose(trees: Sequence[Tree], n: int, seed: int, is_fair: Callable[[Hole], bool] = lambda hole: True) -> tuple[Hole, ...]:
     """n holes, or as many as there are: one of each tree in turn; fewer are the first of more. is_fair: further wishes."""
-    sources = [filter(is_fair, holes_of(tree, seed)) for tree in trees]
-    found: list[Hole] = []
-    while sources and len(found) < n:
-        for source in list(sources):
-            hole = next(source, None)
-            if hole is None:
-                sources.remove(source)
-            elif len(found) < n:
-                found.append(hole)
-    return tuple(found)
+    return in_turn([filter(is_fair, holes_of(tree, seed)) for tree in trees], n)
+
+
+def in_turn(sources: Sequence[Iterator[T]], n: int) -> tuple[T, ...]:
+    """n of what the sources have, or as much as there is: one of each in turn, so that fewer are the first of more."""
+    left, found = list(sources), list[T]()
+    while left and len(found) < n:
+        for source in list(left):
+            try:
+                found.append(next(source))
+            except StopIteration:
+                left.remove(source)
+    return tuple(found[:n])
+
+
+def stands_once(tree: Tree, hole: Hole) -> bool:
+    """Is the hole's text nowhere else in its own file, blanks aside?"""
+    file = tree.files[hole.path]
+    return file.squeezed.count(squeeze(file.text[hole.start : hole.end])) == 1
 
 
 def holes_of(tree: Tree, seed: int) -> Iterator[Hole]:
@@ -85,7 +96,7 @@ def holes_of(tree: Tree, seed: int) -> Iterator[Hole]:
 def fairly(tree: Tree, hole: Hole) -> Hole | None:
     """The hole, with the files to leave out; None if its text stands elsewhere all the same."""
     text = squeeze(tree.files[hole.path].text[hole.start : hole.end])
-    if tree.files[hole.path].squeezed.count(text) != 1:
+    if not stands_once(tree, hole):
         return None
     others = [file for file in tree.files.values() if file.path != hole.path and text in file.squeezed]
     if not others:

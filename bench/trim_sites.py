@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import BenchError
-from bench.holes_sites import COMMON, Hole, candidates
+from bench.holes_sites import COMMON, Hole, candidates, in_turn, stands_once
 from bench.holes_tree import SourceFile, Tree, default_roots, squeeze
 
 LINES = (300, 500)
@@ -55,20 +55,12 @@ def more_roots(cache: Path) -> list[Path]:
 
 def references(trees: Sequence[Tree], n: int, seed: int) -> tuple[Reference, ...]:
     """n of them, or as many as there are: one of each tree in turn; fewer are the first of more. Raises BenchError."""
-    sources = [references_of(tree, seed) for tree in trees]
-    found: list[Reference] = []
-    while sources and len(found) < n:
-        for source in list(sources):
-            made = next(source, None)
-            if made is None:
-                sources.remove(source)
-            elif len(found) < n:
-                found.append(made)
+    found = in_turn([references_of(tree, seed) for tree in trees], n)
     if not found:
         raise BenchError(
             f"no file of {LINES[0]} to {LINES[1]} lines is used at {N_PLACES} places of others; name more folders with --root"
         )
-    return tuple(found)
+    return found
 
 
 def references_of(tree: Tree, seed: int) -> Iterator[Reference]:
@@ -97,7 +89,7 @@ def _places(tree: Tree, path: str, holes: Sequence[Hole], dice: random.Random) -
         best = min(left, key=lambda hole: paths.count(hole.path) + names.count(hole.name))
         left.remove(best)
         text = squeeze(tree.files[best.path].text[best.start : best.end])
-        if text not in tree.files[path].squeezed and tree.files[best.path].squeezed.count(text) == 1:
+        if text not in tree.files[path].squeezed and stands_once(tree, best):
             chosen.append(best)
     return tuple(chosen)
 

@@ -1,9 +1,9 @@
 """The budget of the zones: which pieces go into a prompt, and how much of each.
 
 Owns the limits and the order in which things go: what stands at the cursor already stays out; then, where a zone is too full,
-grade C is folded into a line, bodies lose the lines that say least, then go as a whole, then documentation, and only then are
-pieces left out, those with the fewest points for their size first. No signature, negation or name in use is cut out of a
-piece, and nothing of the core. Counts are those of the token table. Pure; says what was cut and why.
+grade C is folded into a line, bodies lose the lines that say least, then go as a whole, then documentation, then constructors,
+and only then are pieces left out, those with the fewest points for their size first. No signature, negation or name in use is
+cut out of a piece before that, and nothing of the core. Counts are those of the token table. Pure; says what was cut and why.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ GRID = 64  # limits are multiples of this: a new measurement of the machine seld
 _OF_THEIR_OWN = frozenset({"caller", "open"})  # their points are not made of the same things
 _MOST = {"core": 4, "reference": 24, "rolling": 8}
 _BASE = 8  # tokens that any piece costs beside its lines
-_LEVELS = ("", "others folded", "others left out", "thinned", "body left out", "documentation left out")
+_LAST = {"D": 5, "E": 6}  # levels at which these grades go
+_LEVELS = ("", "others folded", "others left out", "thinned", "body left out", "documentation left out", "constructor left out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class _Choice:
                 lines += _folded(part) if level == 1 else ()
             elif part.grade == "B" and level >= 3:
                 lines += _thinned(part.lines, self._around.names) if level == 3 else ()
-            elif part.grade != "D" or level < 5:
+            elif level < _LAST.get(part.grade, len(_LEVELS)):
                 lines += part.lines
         return tuple(lines)
 
@@ -192,7 +193,9 @@ def _fitted(choices: list[_Choice], n_max: int, zone: str, cuts: list[str]) -> l
                 return choices
             n -= choice.reduce(level)
     while choices and n > n_max:
-        gone = min(reversed(choices), key=lambda choice: choice.candidate.points / (_BASE + choice.n_tokens) ** 0.5)
+        gone = min(
+            reversed(choices), key=lambda choice: max(choice.candidate.points, 0) ** 3 / (_BASE + choice.n_tokens) ** 0.5
+        )
         choices.remove(gone)
         n -= gone.n_tokens
         cuts.append(f"{gone.candidate.name}: no room for it")

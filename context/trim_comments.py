@@ -1,7 +1,6 @@
 """Comments and doc strings in one line.
 
-Owns which of their lines stay: the first that says something, and those that say "not" (where they are many, first what forbids
-something); and which comments are one.
+Owns which of their lines stay: the first that says something, and every one that says "not"; and which comments are one.
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ from context.comments import first_line
 from context.trim_marks import Marks
 from context.trim_types import Cut
 
+# a bare None is Python's value and denies nothing
 _NEGATION = re.compile(
-    r"\b(?:not|never|cannot|no|nor|neither|none|nothing|unless|without|except|avoid|forbidden|deprecated)\b|n['’]t\b", re.I
+    r"\b(?i:not|never|cannot|no|nor|neither|nothing|nobody|unless|without|except|avoid|forbid(?:s|den)?|deprecated|instead)\b"
+    r"|\b(?:none|[Nn]one of)\b|n['’]t\b"
 )
-_FORBIDS = re.compile(
-    r"\b(?:(?:must|shall|should|may|can|do|does|is|are) ?not|never|cannot|unless|avoid|forbidden|deprecated)\b|n['’]t\b", re.I
-)
-MOST_NEGATIONS = 2  # lines of one comment
 _LEGAL = re.compile(r"copyright|licen[sc]e|SPDX-|all rights reserved", re.I)
 _DIRECTIVE = re.compile(
     r"^\s*(?:#!|#\s*(?:-\*-|type:|pragma|noqa|frozen_string)|//go:|// \+build|//\s*@ts-|///\s*<reference|/[/*]\s*eslint)"
@@ -88,10 +85,7 @@ def shortened(text: str, *, is_brief: bool = False) -> str | None:
     kept = {} if is_brief else {first: lines[first]}
     if not (first == 0 and _LEGAL.search(text)):
         kept |= {i: line for i, line in enumerate(lines) if _DIRECTIVE.match(line)}
-        negated = [i for i, line in enumerate(lines) if i not in kept and _NEGATION.search(line)]
-        # where nothing is forbidden, one line tells that something is not so
-        negated = [i for i in negated if _FORBIDS.search(lines[i])] or negated[:1]
-        kept |= {i: lines[i] for i in negated[:MOST_NEGATIONS]}
+        kept |= {i: line for i, line in enumerate(lines) if _NEGATION.search(line)}
     if not kept:
         return None
     if len(kept) == len(lines):
@@ -117,11 +111,9 @@ def _enclosed(lines: list[str], kept: dict[int, str], opener: str, closer: str) 
             line = _CLOSER.sub("", line)
         told.append(line.strip().removeprefix("*").strip() if opener.lstrip().startswith("/*") else line.strip())
     told = [line for line in told if line] or [""]
-    if len(told) == 1:
-        gap = "" if opener.endswith(('"', "'")) else " "
-        # a doc string may not end with its own quote
-        tail = " " if told[0].endswith((closer[0], "\\")) and not gap else gap
-        return f"{opener}{gap}{told[0]}{tail}{closer}"
-    bullet = " * " if opener.lstrip().startswith("/*") else ""
-    end = " " + closer if bullet else closer
-    return "\n".join([opener + (" " if bullet else "") + told[0], *(bullet + line for line in told[1:]), end])
+    is_text = opener.endswith(('"', "'"))
+    # a doc string may not end with its own quote
+    tail = "" if is_text and not told[-1].endswith((closer[0], "\\")) else " "
+    bullet = " * " if opener.lstrip().startswith("/*") and len(told) > 1 else ""
+    first = opener + ("" if is_text else " ") + told[0]
+    return "\n".join([first, *(bullet + line for line in told[1:])]) + (f"\n {closer}" if bullet else tail + closer)

@@ -24,7 +24,7 @@ from context.trim_types import Cut
 
 SHORT_LINES = 1  # a body of no more lines stays
 SMALLEST = 32  # bytes; less is not worth a mark
-LONG_LINES = 3  # values and texts of no more lines stay
+LONG_LINES = 2  # values and texts of no more lines stay
 MOST_WANTED = 10  # lines of a wanted function; the rest of a longer one is cut
 _MOST_CALLS = 3  # statements of one body that stay because they call a wanted name
 _CONSTRUCTORS = frozenset({"__init__", "__new__", "constructor", "initialize", "__construct", "init", "new"})

@@ -40,7 +40,7 @@ _QUOTED_BYTES = 4 << 20  # what the tokens of other files may take
 
 class Completions:
     """pool: for planning; None = a thread of its own. power: tells whether the machine runs on its battery. index: what is
-    known of the workspace's code; None: prompts hold the document alone."""
+    known of the workspace's code; None: prompts hold the document alone. fill: prompts use all of their tokens, for benches."""
 
     def __init__(
         self,
@@ -49,8 +49,11 @@ class Completions:
         pool: Executor | None = None,
         power: Power | None = None,
         index: Index | None = None,
+        *,
+        fill: bool = False,
     ) -> None:
         self._config = config
+        self._fill = fill
         self._clock = clock
         self._client: EngineClient | None = None
         self._desk: Desk | None = None
@@ -137,7 +140,9 @@ class Completions:
         layout = placed(layout, config.context)
         is_on = config.context.references and config.server.index and self.references.has_index
         outlook = self.references.outlook if is_on else None
-        planner = Planner(self._client, self._table, layout, config.context, config.server.max_tokens, self._name_of, outlook)
+        planner = Planner(
+            self._client, self._table, layout, config.context, config.server.max_tokens, self._name_of, outlook, fill=self._fill
+        )  # fmt: skip
         self.references.use(Dressing.of(self._other_table, planner, layout, config.context) if is_on else None)
         self._desk = Desk(
             self._client, planner, self._tokenizer, config, self._clock, self._pool, self._allowance, self._learned, self.trees,

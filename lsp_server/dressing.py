@@ -17,6 +17,8 @@ from context.zones.types import ZoneLimits
 from context.zones.wrapping import COMMENTS, Wrapping, wrapping
 from lsp_server.planning import Planner
 
+OWN_SHARE = (3, 5)  # of a small prompt: what the document may have in front of the cursor beside pieces of other places
+
 
 @dataclass(frozen=True, slots=True)
 class Dressing:
@@ -32,7 +34,7 @@ class Dressing:
 
     @classmethod
     def of(cls, table: TokenTable, planner: Planner, layout: Layout, config: ContextConfig) -> Dressing:
-        near = (config.prefix_tokens, config.suffix_tokens)
+        near = (min(config.prefix_tokens, planner.full.n_total * OWN_SHARE[0] // OWN_SHARE[1]), config.suffix_tokens)
         return cls(table, planner.zone_limits, partial(wrapping, layout.placement), near, config.rules_file)
 
 

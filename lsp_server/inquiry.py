@@ -7,6 +7,7 @@ there: the answers come from the index's own thread. Refuses to read files and t
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 from typing import Protocol
@@ -27,6 +28,7 @@ MOST_CALLERS, COMMON = 3, 3  # a name with more definitions than that says nothi
 _BYTES_A_TOKEN = 4
 _ROUGH_BYTES = 2048
 _NAME = re.compile(rb"(?<![\w\x80-\xff])([A-Za-z_]\w{1,63})(\s{0,2}\()?")
+MOST_HOMES = 2  # files that define what another one passes on
 _DOORS = frozenset({"__init__", "index", "mod", "lib"})
 
 
@@ -160,15 +162,26 @@ def rough_symbols(snapshot: DocumentSnapshot, offset: int, row: FileRow | None) 
 
 
 def _passed_on(files: Sequence[ImportedFile], found: Iterable[Defined]) -> list[ImportedFile]:
-    """Where a package's own file only passes on what a file below it defines, that file is meant."""
-    doors = [(file.path.rpartition("/")[0] + "/", file.names) for file in files if PurePath(file.path).stem in _DOORS]
+    """Where an imported file only passes on what another one defines, that one is meant: below it, if it is a package's own
+    file, else wherever hardly anybody else defines such a name."""
+    outer = [each for each in found if not each.definition.scope]
+    n_same = Counter(each.definition.name for each in outer)
+    at_home = {(each.path, each.definition.name) for each in outer}
+    passed = {(file.path, name) for file in files for name in file.names if (file.path, name) not in at_home}
+    known = {file.path for file in files}
     return [
         ImportedFile(each.path, (each.definition.name,))
-        for each in found
-        if not each.definition.scope
-        and any(each.path.startswith(folder) and each.definition.name in names for folder, names in doors)
-        and each.path not in {file.path for file in files}
+        for each in outer
+        if each.path not in known
+        and any(
+            name == each.definition.name and (n_same[name] <= MOST_HOMES or _is_door_to(door, each.path))
+            for door, name in passed
+        )
     ]
+
+
+def _is_door_to(door: str, path: str) -> bool:
+    return PurePath(door).stem in _DOORS and path.startswith(door.rpartition("/")[0] + "/")
 
 
 def _is_public(definition: Definition) -> bool:

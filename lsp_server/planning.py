@@ -62,9 +62,12 @@ class Planner:
         max_tokens: int,
         name_of: Callable[[str], FileName],
         outlook: Callable[[DocumentSnapshot], Outlook] | None = None,
+        *,
+        fill: bool = False,
     ) -> None:
         """name_of: what the model is told of a document's place, by document id. outlook: what is known around a document,
-        told at once and on the event loop; None: prompts hold the document alone."""
+        told at once and on the event loop; None: prompts hold the document alone. fill: prompts use all of the limits
+        (`context.types.Limits`), where nobody types."""
         self._client = client
         self._table = table
         self._layout = layout
@@ -74,7 +77,7 @@ class Planner:
         n_total = max(16, client.n_ctx - max_tokens - HEALING_TOKENS)
         if config.prompt_tokens:
             n_total = min(n_total, max(16, config.prompt_tokens))
-        self.full = Limits(n_prefix=config.prefix_tokens, n_suffix=config.suffix_tokens, n_total=n_total)
+        self.full = Limits(n_prefix=config.prefix_tokens, n_suffix=config.suffix_tokens, n_total=n_total, fill=fill)
 
     def render(self, plan: Plan, snapshot: DocumentSnapshot, offset: int) -> Prompt:
         return render(plan, snapshot, offset, self._table)

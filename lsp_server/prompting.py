@@ -82,7 +82,7 @@ async def indexed(
 class Prompter:
     """vocab: the model's. config: its context part decides what a prompt holds. index: None: the file alone. roots: paths of
     the workspace folders. why_private: why a document may not be used, or "". pool: for what takes longer; None = threads of
-    its own. EngineError: the model can't do the layout."""
+    its own. fill: prompts use all of their tokens. EngineError: the model can't do the layout."""
 
     def __init__(
         self,
@@ -94,6 +94,7 @@ class Prompter:
         roots: Sequence[str] = (),
         why_private: Callable[[str], str] = lambda _doc_id: "",
         pool: Executor | None = None,
+        fill: bool = False,
     ) -> None:
         context = config.context
         layout = placed(choose_layout(context.layout, vocab, model_name), context)
@@ -105,7 +106,7 @@ class Prompter:
         outlook = self._references.outlook if self._references.has_index else None
         self._planner = Planner(
             NothingResident(n_ctx), table, layout, replace(context, cold_budget_ms=0), config.server.max_tokens,
-            lambda doc_id: file_name(doc_id, roots) if context.file_header else NO_NAME, outlook,
+            lambda doc_id: file_name(doc_id, roots) if context.file_header else NO_NAME, outlook, fill=fill,
         )  # fmt: skip
         if outlook is not None:
             self._references.use(Dressing.of(table, self._planner, layout, context))

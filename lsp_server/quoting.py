@@ -10,7 +10,9 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
+from context.languages import language_of
 from context.ranking import Ranked
 from context.secrets import redact
 from context.symbol_types import Definition, FileSymbols
@@ -96,7 +98,7 @@ class Quotes:
         got = reading.read(path, MAX_BYTES)
         if got is None or b"\0" in got.data[:8192]:
             return None
-        text = FileText(got.data)
+        text = FileText(got.data, language_of(PurePath(path).name, got.data))
         self._files[path] = ((got.stamp.mtime_ns, got.stamp.size), text)
         while len(self._files) > _MOST_KEPT:
             self._files.popitem(last=False)
@@ -105,7 +107,8 @@ class Quotes:
     def _definitions(self, material: Material, naming: Naming) -> list[Candidate]:
         found: list[Candidate] = []
         taken: set[tuple[str, int]] = set()
-        own = FileText(material.snapshot.text.bytes()) if any(r.row.path == material.path for r in material.ranked) else None
+        is_asked = any(r.row.path == material.path for r in material.ranked)
+        own = FileText(material.snapshot.text.bytes(), material.snapshot.language) if is_asked else None
         classes = {(r.row.path, (*r.row.scope, r.row.name)) for r in material.ranked if r.row.kind in ("class", "interface")}
         for ranked in material.ranked:
             row = ranked.row
@@ -189,7 +192,7 @@ def _edited(material: Material, naming: Naming) -> list[Candidate]:
             continue
         if len(found) == _MOST_EDITED:
             break
-        text = text or FileText(material.snapshot.text.bytes())
+        text = text or FileText(material.snapshot.text.bytes(), material.snapshot.language)
         found[definition.start] = candidate(
             definition, (), text, path=naming.told(material.path), points=_EDITED - len(found), why="edited lately",
             names=material.names, source=material.snapshot.doc_id, zone="core", kind="edited",

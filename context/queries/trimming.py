@@ -45,7 +45,9 @@ _SCRIPT = """
 _PYTHON = TrimQueries(
     """
 (function_definition body: (block) @body)
+(if_statement condition: (comparison_operator . (identifier) @name . "==") consequence: (block) @body (#eq? @name "__name__"))
 [(list) (dictionary) (set) (tuple)] @literal
+(assignment right: [(call arguments: (argument_list) @literal) (parenthesized_expression) @literal])
 (string (string_content) @text)
 (expression_statement (string) @doc)
 """,

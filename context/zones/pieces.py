@@ -1,38 +1,46 @@
 """What a definition of another place looks like in a prompt.
 
-Owns the parts of a piece: the signature as it is written (grade A), the first line of its documentation (D), a body (B), the
-other members of a class (grade C). Pure: a file's text and what is known of its symbols in, candidates out. Refuses to rank
-and to count tokens. Offsets are bytes of the file; secrets have been taken out of the lines before (`context.secrets`), which
-leaves lines what they are.
+Owns the parts of a piece: the signature as it is written (grade A), its documentation (D), a body (B), the other members of a
+class (grade C). How much of documentation and bodies there is, `context.trim` says. Pure: a file's text and what is known of
+its symbols in, candidates out. Refuses to rank and to count tokens. Offsets are bytes of the file; secrets have been taken out
+of the lines before (`context.secrets`), which leaves lines what they are.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 
 from context.secrets import redact
 from context.symbol_types import Definition
+from context.symbols import symbols_of
+from context.trim import skeleton
 from context.zones.types import Candidate, Part, digest_of
 
-MAX_BODY = 24  # lines; of a longer body the first ones
+MAX_LINES = 1500  # of a definition; what stands behind them is not looked at
+MAX_LINE = 400  # characters
+MAX_BODY = 24  # lines; of a body that is longer even so the first ones
 MAX_SIGNATURE_LINES = 12
 MAX_MEMBERS = 24
 MAX_DOC = 110  # characters
 _CLASSES = frozenset({"class", "interface", "enum", "type"})
 _MAKERS = frozenset({"__init__", "__new__", "constructor", "new", "init", "initialize", "__construct", "New"})
 _VALUES = frozenset({"constant", "variable", "field"})
+_WORD = re.compile(r"\w")
 _QUOTES = ('"""', "'''")
 
 
 class FileText:
-    """A file as pieces are cut from it. data: its bytes. lines: without secrets, as many as `data` has."""
+    """A file as pieces are cut from it. data: its bytes. lines: without secrets, as many as `data` has. language: LSP's id."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, language: str = "", *, has_secrets: bool = True) -> None:
         self.data = data
+        self.language = language
         text = data.decode("utf-8", "replace")
-        self.lines = [line.rstrip("\r") for line in redact(text).split("\n")]
+        self.lines = [line.rstrip("\r") for line in (redact(text) if has_secrets else text).split("\n")]
         self._starts = [0, *accumulate(len(line) + 1 for line in data.split(b"\n"))]
 
     def line_of(self, offset: int) -> int:
@@ -65,15 +73,10 @@ def candidate(
     at the place that asks. shown: names of members that count here, with their points."""
     if text is None or not text.holds(definition):
         parts = _told(definition)
-    elif definition.kind in _CLASSES:
-        parts = _class_parts(definition, members, text, names)
     else:
-        parts = _plain_parts(definition, text, dedent=True)
-        owner = (
-            next((each for each in members if (*each.scope, each.name) == definition.scope), None) if definition.scope else None
-        )
-        if owner is not None and owner.kind in _CLASSES and text.holds(owner):
-            parts = (Part("A", (_owner_row(owner, text),)), *(_indented(part) for part in parts))
+        owners = (each for each in members if (*each.scope, each.name) == definition.scope)
+        owner = next((each for each in owners if each.kind in _CLASSES and text.holds(each)), None)
+        parts = _shortened(definition, owner, text, names)
     name = ".".join((*definition.scope, definition.name))
     of_text = ""
     if text is not None and text.holds(definition):
@@ -100,27 +103,55 @@ def _short(doc: str) -> str:
     return told if len(told) <= MAX_DOC else told[: told.rfind(" ", 0, MAX_DOC)] + " ..."
 
 
-def _plain_parts(definition: Definition, text: FileText, *, dedent: bool) -> tuple[Part, ...]:
+def _shortened(definition: Definition, owner: Definition | None, text: FileText, names: frozenset[str]) -> tuple[Part, ...]:
+    """The parts of what `context.trim` leaves of a definition; of a method, of its class, with the line that names that."""
+    lines = _rows_of(definition, owner, text)
+    kept = frozenset({definition.name}) if owner is not None else names | {definition.name}
+    made = skeleton("\n".join(lines).encode("utf-8", "replace"), text.language, keep=kept).text
+    short, known = FileText(made, has_secrets=False), symbols_of(text.language, made).definitions
+    inside = (owner.name,) if owner is not None else ()
+    found = next((each for each in known if (each.name, each.scope) == (definition.name, inside)), None)
+    if found is None:  # it does not parse on its own
+        n = len(_indent(text.lines[_rows(definition, text)[0]]))
+        parts = [
+            Part(part.grade, tuple(line[n : n + MAX_LINE] for line in part.lines)) for part in _plain_parts(definition, text)
+        ]
+        return tuple(parts) if owner is None else (Part("A", (lines[0],)), *(_indented(part) for part in parts))
+    if owner is not None:
+        above = next((each for each in known if (each.name, each.scope) == (owner.name, ())), None)
+        row = short.lines[short.line_of(above.name_start)] if above is not None else lines[0]
+        return (Part("A", (row,)), *_plain_parts(found, short))
+    return _class_parts(found, known, short, names) if definition.kind in _CLASSES else _plain_parts(found, short)
+
+
+def _rows_of(definition: Definition, owner: Definition | None, text: FileText) -> list[str]:
+    """The lines of a definition as a text of its own: in its class's first lines and end, if it has one. None is long."""
+    first, _, last = _rows(definition, text)
+    lines = text.lines[first : min(last + 1, first + MAX_LINES)]
+    if owner is not None:
+        start, body, end = _rows(owner, text)
+        closer = text.lines[end]
+        lines = [
+            *text.lines[start : min(body, first)],
+            *lines,
+            *([] if _WORD.search(closer) and closer.strip() != "end" else [closer]),
+        ]
+    return _dedented(line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]} ..." for line in lines)
+
+
+def _indented(part: Part) -> Part:
+    return Part(part.grade, tuple(f"    {line}" if line else line for line in part.lines), part.names)
+
+
+def _plain_parts(definition: Definition, text: FileText) -> tuple[Part, ...]:
     first, body_first, last = _rows(definition, text)
     if definition.kind in _VALUES:
-        lines = text.lines[first : min(last, first + 5) + 1]
-        return (Part("A", tuple(_dedented(lines) if dedent else lines)),)
+        return (Part("A", tuple(text.lines[first : min(last, first + 5) + 1])),)
     head = text.lines[first:body_first]
-    body = text.lines[body_first : last + 1]
     if not head or len(head) > MAX_SIGNATURE_LINES:
-        indent = _indent(text.lines[first])
-        head = [f"{indent}{redact(definition.signature)}"]
-    body, doc = _without_doc(body, definition)
-    if len(body) > MAX_BODY:
-        body = [*body[: MAX_BODY // 3], f"{_indent(body[0])}..."]
-    lines = [*head, *doc, *body]
-    if dedent:
-        lines = _dedented(lines)
-    return _in_grades(lines, len(head), len(doc))
-
-
-def _in_grades(lines: Sequence[str], n_head: int, n_doc: int) -> tuple[Part, ...]:
-    return _parts((("A", lines[:n_head]), ("D", lines[n_head : n_head + n_doc]), ("B", lines[n_head + n_doc :])))
+        head = [f"{_indent(text.lines[first])}{redact(definition.signature)}"]
+    doc, body = _doc_and_body(text.lines[body_first : min(last + 1, body_first + MAX_BODY)], definition)
+    return _parts((("A", head), ("D", doc), ("B", body)))
 
 
 def _class_parts(
@@ -132,42 +163,35 @@ def _class_parts(
     head = text.lines[first:body_first]
     if not head or len(head) > MAX_SIGNATURE_LINES:
         head = [f"{_indent(text.lines[first])}{redact(definition.signature)}"]
+    doc, body = _doc_and_body(text.lines[body_first : min(last + 1, body_first + MAX_BODY)], definition)
     if not mine:  # an enum, an interface, a record: its body is what it is
-        body, doc = _without_doc(text.lines[body_first : last + 1], definition)
-        body = body[:MAX_BODY]
-        return _in_grades(_dedented([*head, *doc, *body]), len(head), len(doc))
-    cut = len(_indent(head[0]))
-    doc = [f"    {_short(definition.doc)}"] if definition.doc else []
-    parts = [*_parts((("A", [line[cut:] for line in head]), ("D", doc)))]
+        return _parts((("A", head), ("D", doc), ("B", body)))
+    parts = [*_parts((("A", head), ("D", doc)))]
     others: list[str] = []
     other_names: list[str] = []
+    n_values = 0
     shown = -1  # up to here the file was shown: a field that a constructor assigns stands there
-    for each in mine[:MAX_MEMBERS]:
+    for each in mine:
         row = text.line_of(each.start)
         if row <= shown:
             continue
         if each.kind in _VALUES:
+            n_values += 1
+            if n_values > MAX_MEMBERS and each.name not in names:
+                continue
             grade = "A" if each.name in names else "B"
-            parts.append(Part(grade, (text.lines[row][cut:],)))
+            parts.append(Part(grade, (text.lines[row],)))
         elif each.name in names or each.name in _MAKERS:
-            kept = _plain_parts(each, text, dedent=False)
             shown = text.line_of(max(each.end - 1, each.start))
-            parts += [Part(part.grade, tuple(line[cut:] for line in part.lines)) for part in kept]
-        elif not each.name.startswith("_"):
-            others += (line[cut:] for line in _signature_rows(each, text))
+            told = _plain_parts(each, text)
+            is_said = each.name in names  # a constructor is seldom called by its name, and its signature is often long
+            parts += told if is_said else (replace(part, grade="E") if part.grade == "A" else part for part in told)
+        elif not each.name.startswith("_") and len(other_names) < MAX_MEMBERS:
+            others += _signature_rows(each, text)
             other_names.append(each.name)
     if others:
         parts.append(Part("C", tuple(others), tuple(other_names)))
     return tuple(parts)
-
-
-def _owner_row(owner: Definition, text: FileText) -> str:
-    """The line that names the class of a method."""
-    return text.lines[text.line_of(owner.name_start)].strip()
-
-
-def _indented(part: Part) -> Part:
-    return Part(part.grade, tuple(f"    {line}" if line else line for line in part.lines), part.names)
 
 
 def _signature_rows(definition: Definition, text: FileText) -> list[str]:
@@ -193,20 +217,17 @@ def _rows(definition: Definition, text: FileText) -> tuple[int, int, int]:
     return first, body_first, last
 
 
-def _without_doc(body: list[str], definition: Definition) -> tuple[list[str], list[str]]:
-    """A body without the doc string that it begins with, and the first line of that."""
-    if not definition.doc or not body:
-        return body, []
-    stripped = body[0].strip().lstrip("rRuU")
-    quote = next((quote for quote in _QUOTES if stripped.startswith(quote)), "")
-    if not quote:
-        return body, []
+def _doc_and_body(body: list[str], definition: Definition) -> tuple[list[str], list[str]]:
+    """The doc string that a body begins with, and the rest."""
+    quote = next((quote for quote in _QUOTES if body[0].strip().lstrip("rRuU").startswith(quote)), "") if body else ""
+    if not quote or not definition.doc:
+        return [], body
     n = 1
-    if stripped.count(quote) < 2:
+    if body[0].count(quote) < 2:
         while n < len(body) and quote not in body[n]:
             n += 1
         n += 1
-    return body[n:], [f"{_indent(body[0])}{quote}{_short(definition.doc)}{quote}"]
+    return body[:n], body[n:]
 
 
 def _indent(line: str) -> str:

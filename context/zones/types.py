@@ -3,8 +3,8 @@
 Three zones: *core* (heads of what encloses the cursor, the functions edited last), *reference* (definitions of names used
 near the cursor, callers, pieces of files that are open), *rolling* (project rules, recent edits). What goes in comes in parts
 of three grades: A is never cut while the piece is there (signatures), B is cut line by line (a body), C is folded into one
-line before anything else is cut (helpers, constants, other members). The first line of documentation is a grade of its own,
-D: it goes last.
+line before anything else is cut (helpers, constants, other members). Documentation is a grade of its own, D, which goes after
+bodies, and so is the signature of a class's constructor, E, which goes last.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ZONES = ("core", "reference", "rolling")
 class Part:
     """Whole lines of one grade, without line ends. names: what stands for a part of grade C when it is folded."""
 
-    grade: str  # "A" | "B" | "C" | "D"
+    grade: str  # "A" | "B" | "C" | "D" | "E"
     lines: tuple[str, ...]
     names: tuple[str, ...] = ()
 

@@ -11,19 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from bench import holes
+from bench import holes, holes_plan
 from bench.errors import BenchError
 from bench.heart import Heart
 from bench.holes import Case, check, sets_of
 from bench.holes_copy import Copy
 from bench.holes_measure import Names, rest_of_line, similarity
+from bench.holes_plan import Model
 from bench.holes_sites import Hole, choose, fairly, holes_of, runs_around
 from bench.holes_tree import SourceFile, Tree, load_tree, squeeze, trees_of
 from bench.rename import rename
 from context.symbol_types import Import
 from lsp_server.index.rows import Defined, FileRow, UsedIn
 from lsp_server.uris import path_of
-from tests.bench.fake_heart import fake_heart
+from tests.bench.fake_heart import VOCAB, fake_heart
 
 SHOP = '''"""The shop's numbers."""
 
@@ -266,7 +267,7 @@ def test_the_whole_run_goes_on_where_it_ended(
     monkeypatch.setattr(Heart, "load", load_fake)
     monkeypatch.setattr(holes, "indexed", indexed)
     root, out = written(tmp_path / "ws"), tmp_path / "out.jsonl"
-    command = ["--root", str(root), "--n", "2", "--budget", "400", "--sets", "real", "--out", str(out), "--json"]
+    command = ["--root", str(root), "--n", "2", "--budget", "400", "--out", str(out), "--json"]
     assert holes.main(command) == 0
     first = json.loads(capsys.readouterr().out)
     part = first["sets"]["real"]["400"]
@@ -275,6 +276,7 @@ def test_the_whole_run_goes_on_where_it_ended(
     rows = [json.loads(line)["result"] for line in out.read_text().splitlines()[1:]]
     assert all(row["file_only"]["pieces"] == 0 < row["full"]["pieces"] for row in rows)
     assert all(row[arm]["prompt"] <= 400 for row in rows for arm in holes.ARMS)
+    assert len(rows) == 4 and [row["full"]["pieces"] for row in rows[:2]] == [row["full"]["pieces"] for row in rows[2:]]
 
     async def load_nothing(*_: object) -> Heart:
         raise AssertionError("all is known already")
@@ -284,3 +286,21 @@ def test_the_whole_run_goes_on_where_it_ended(
     assert "file_only" in capsys.readouterr().out
     assert holes.main([*command, "--seed", "8"]) == 1
     assert "another run" in capsys.readouterr().err
+
+
+def test_plans_alone_say_whether_what_is_needed_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(holes, "model_of", lambda *_: Model(VOCAB, "fake", 40))
+    monkeypatch.setattr(holes_plan, "indexed", indexed)
+    out = tmp_path / "out.jsonl"
+    command = ["--root", str(written(tmp_path / "ws")), "--n", "2", "--budget", "600", "40", "--out", str(out), "--plan-only"]
+    assert holes.main([*command, "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    for name in holes.SETS:
+        assert (made["sets"][name]["600"]["recall"], made["sets"][name]["40"]["recall"]) == (1.0, 0.0)
+        assert made["sets"][name]["600"]["tokens"]["reference"] > 0 == made["sets"][name]["40"]["tokens"]["reference"]
+    rows = [json.loads(line)["result"] for line in out.read_text().splitlines()[1:]]
+    assert all(squeeze(row["want"].encode()) not in squeeze(row["text"].encode()) and row["prompt"] <= 600 for row in rows)
+    assert holes.main([*command[:-3], "--plan-only"]) == 0
+    assert "real 600" in capsys.readouterr().out

@@ -164,8 +164,7 @@ TABLE = {...}
 # It is never closed twice.
 class Box:
     """Holds things.
-    Not for many threads.
-    """
+    Not for many threads."""
 
     def __init__(self, size: int) -> None:
         ...
@@ -194,6 +193,50 @@ def test_what_is_wanted_stays_whole_and_its_calls_are_shown() -> None:
     body = "".join(f"    x{i} = {i}\n" for i in range(200))
     long = shown(f"def f():\n{body}\n", "python", "f")
     assert "    x9 = 9\n    ...\n" in long and "x10" not in long
+
+
+def test_no_line_of_a_remark_that_denies_is_left_out() -> None:
+    said = [
+        "Ask before.", "It must not wait.", "Plain.", "You can't sleep.", "Never twice.", "None of these count.",
+        "Only, unless two.", "Nothing else.", "Or without any.", "Plain again.", "It is None then.",
+    ]  # fmt: skip
+    kept = [line for line in said if "lain" not in line and "is None" not in line]
+    inside = "".join(f"    {line}\n" for line in said)
+    text = f'def f(x):\n    """Asks.\n\n{inside}    """\n    y = x + 100000000000\n    y *= 200000000000\n    return y\n'
+    assert shown(text, "python").splitlines()[1:-1] == [
+        '    """Asks.',
+        *(f"    {line}" for line in kept[1:-1]),
+        f'    {kept[-1]}"""',
+    ]
+    rows = "".join(f"# {line}\n" for line in said)
+    assert shown(f"{rows}x = 1\n", "python") == "".join(f"# {line}\n" for line in kept) + "x = 1\n"
+    block = "".join(f" * {line}\n" for line in said)
+    assert shown(f"/**\n{block} */\nlet x = 1;\n", "javascript").splitlines()[1:-2] == [f" * {line}" for line in kept[1:]]
+
+
+def test_values_and_the_script_at_the_end_are_one_line() -> None:
+    source = """CODE: Final = Code(
+    "name",
+    "says what it is for",
+)
+RATIO = (
+    some_long_name
+    + another_name
+)
+SHORT = dict(
+    a=1)
+
+if __name__ == "__main__":
+    first = read()
+    second = first + 1
+    print(second)
+"""
+    assert shown(source, "python") == (
+        'CODE: Final = Code(...)\nRATIO = (...)\nSHORT = dict(\n    a=1)\n\nif __name__ == "__main__": ...\n'
+    )
+    assert "second = 1" in shown(
+        "if __name__ != other:\n    first = 0\n    second = 1\n    third = 2\n    fourth = 3\n", "python"
+    )
 
 
 def test_the_function_at_the_focus_stays_whole() -> None:

@@ -242,7 +242,7 @@ def shop(name: str, names: frozenset[str] = frozenset(), text: str = SHOP) -> Ca
     definitions = symbols_of("python", SHOP.encode()).definitions
     definition = next(each for each in definitions if each.name == name)
     return candidate(
-        definition, definitions, FileText(text.encode()), path="shop.py", points=1, why="used", names=names
+        definition, definitions, FileText(text.encode(), "python"), path="shop.py", points=1, why="used", names=names
     )  # fmt: skip
 
 
@@ -253,12 +253,12 @@ def graded(made: Candidate) -> list[tuple[str, tuple[str, ...]]]:
 def test_a_class_shows_its_constructor_its_fields_and_the_members_in_use() -> None:
     assert graded(shop("Cart", frozenset({"add"}))) == [
         ("A", ("class Cart(Base):",)),
-        ("D", ("    A basket.",)),
+        ("D", ('    """A basket. It holds things."""',)),
         ("B", ("    limit: int = 10",)),
-        ("A", ('    def __init__(self, owner, key="REDACTED"):',)),
+        ("E", ('    def __init__(self, owner, key="REDACTED"):',)),
         ("B", ("        self.owner = owner",)),
         ("A", ("    def add(self, item, count=1):",)),
-        ("D", ('        """Put it in."""',)),
+        ("D", ('        """Put it in.', '        Unless it is full."""')),
         ("B", ("        if len(self.items) >= self.limit:", "            return False", "        self.items.append(item)",
                "        return True")),
         ("C", ("    def total(self): return 1",)),
@@ -269,7 +269,8 @@ def test_a_function_shows_its_signature_as_written_and_a_method_its_class() -> N
     assert graded(shop("pay"))[0] == ("A", ("def pay(", "    cart,", "    coupon=None,", "):"))
     method = shop("add")
     assert graded(method)[:3] == [
-        ("A", ("class Cart(Base):",)), ("A", ("    def add(self, item, count=1):",)), ("D", ('        """Put it in."""',)),
+        ("A", ("class Cart(Base):",)), ("A", ("    def add(self, item, count=1):",)),
+        ("D", ('        """Put it in.', '        Unless it is full."""')),
     ]  # fmt: skip
     assert method.name == "Cart.add"
     assert all("ghp_" not in line for part in shop("TOKEN").parts for line in part.lines)
@@ -277,6 +278,35 @@ def test_a_function_shows_its_signature_as_written_and_a_method_its_class() -> N
 
 def test_of_a_file_that_has_changed_only_the_signature_is_told() -> None:
     assert graded(shop("pay", text="\n\n" + SHOP)) == [("A", ("def pay( cart, coupon=None, ):",))]
+
+
+ODD = {
+    "empty": ("python", b""),
+    "binary": ("python", bytes(range(256)) * 40 + b"\ndef f():\n    return 1\n"),
+    "broken": ("python", SHOP.encode()[:300] + b"((((\n" + SHOP.encode()[300:-40]),
+    "minified": ("javascript", b"class A{" + b"m(a,b){return a+b}" * 3000 + b"}"),
+    "huge": ("python", b"class Huge:\n" + b"".join(b"    def m%d(self):\n        return %d\n" % (i, i) for i in range(6000))),
+    "nested": ("python", b"".join(b"%sclass C%d:\n" % (b" " * i, i) for i in range(90)) + b" " * 90 + b"x = 1\n"),
+    "deep": ("javascript", b"function f() {\n" + b"(" * 4000 + b"1" + b")" * 4000 + b"\n}\n"),
+    "bodies": ("go", b"type T struct {\n" * 50 + b"}\n" * 10),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_files_give_pieces_that_fit_or_none(name: str) -> None:
+    language, data = ODD[name]
+    definitions = symbols_of(language, data).definitions
+    other = FileText(data[: len(data) // 2], language)  # a file that has changed since it was looked at
+    found = [
+        candidate(each, definitions, text, path=f"{i}", points=100 + i, why="used", names=frozenset({"f", "m1", "C3"}))
+        for i, text in enumerate((FileText(data, language), other, None))
+        for each in (*definitions[:8], *definitions[-4:])
+    ]
+    assert bool(found) == bool(definitions)
+    assert all(len(line) < 500 for each in found for part in each.parts for line in part.lines)
+    assert all(sum(len(part.lines) for part in each.parts) < 200 for each in found)
+    made = choose_pieces(found, ZoneLimits(40, 150, 40, 150), new_table(), HASH, NOWHERE)
+    assert made.n_tokens <= 150
 
 
 def test_comments_and_files_hold_what_a_language_allows() -> None:

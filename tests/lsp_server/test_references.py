@@ -205,7 +205,7 @@ async def test_what_is_used_near_the_cursor_stands_in_front_of_the_prefix(house:
     await b.rest()
     record = await b.ask()
     prompt = record["prompt"]
-    assert "# shop.py\n# class Cart:\n#     A basket of things.\n" in prompt
+    assert '# shop.py\n# class Cart:\n#     """A basket of things."""\n' in prompt
     assert "#     def add(self, item, count=1):\n" in prompt and "# def checkout(cart, *, coupon=None):\n" in prompt
     assert prompt.index("# shop.py") < prompt.index("from post import") < prompt.index("return checkout(")
     assert "AKIA" not in prompt and "REDACTED" in prompt, "secrets of other files stay there"
