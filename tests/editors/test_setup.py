@@ -4,13 +4,13 @@ there. Nothing is played: the code-server has programs, an index and a cache of 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,10 +19,12 @@ import pytest
 from tests.editors import installed
 from tests.editors.editor import ROOT, Scene, until
 from tests.editors.vscode import VSCode
+from tests.support.ended import all_ended
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 BUILT = re.search(r"the engine is built from source, which takes [^;,]* on two cores", MAKEFILE)
 NEEDED = re.search(r"The engine \(llama\.cpp\) is built from source and needs .*?--install\.", MAKEFILE)
+MODEL = "qwen2.5-coder-0.5b"
 INSTALL_S = 600
 UNREACHABLE = "[global]\nindex-url = http://127.0.0.1:9/simple\nextra-index-url =\nfind-links =\nretries = 1\ntimeout = 5\n"
 
@@ -136,7 +138,7 @@ def test_what_is_missing_is_told_one_after_the_other(bare: tuple[Machine, VSCode
     assert NEEDED[0] in told.next()
     assert "not set up" in editor.status()
     editor.choose("Set Up Anyway")
-    assert re.search(r"needs Python 3\.11 or newer, and none was found; install it, or name one in .*server\.python", told.next())
+    assert re.search(r"needs Python 3\.11 or newer, and none was found; install it, .* midfill\.server\.python", told.next())
     if old := _old_python():
         machine.has("python3", old)
         editor.choose("Try Again")
@@ -157,37 +159,85 @@ def test_what_is_missing_is_told_one_after_the_other(bare: tuple[Machine, VSCode
     assert not (machine.scene.folder / "home/midfill").exists()
 
 
-@pytest.mark.real_model
-def test_from_nothing_to_the_first_suggestion_by_agreeing_once(scene: Scene, real_model_path: Path, tmp_path: Path) -> None:
-    if not _is_engine_kept():
-        pytest.skip("pip's cache holds no engine that it has built (`make setup` leaves one there): it would take ten minutes")
+@pytest.fixture
+def whole(scene: Scene, real_model_path: Path, tmp_path: Path) -> Iterator[Machine]:
+    """A Python and a compiler, what pip has kept, and a mirror that has the model."""
     mirror = tmp_path / "mirror"
     mirror.mkdir()
-    (mirror / "qwen2.5-coder-0.5b.gguf").symlink_to(real_model_path)
+    (mirror / f"{MODEL}.gguf").symlink_to(real_model_path)
     settings = Path(scene.environment["MIDFILL_CONFIG"])
-    settings.write_text(f'{settings.read_text()}models_mirror = "{mirror}"\nlinger_s = 1\nmax_tokens = 16\nn_threads = 1\n')
+    more = f'models_mirror = "{mirror}"\nlinger_s = 1\nmax_tokens = 16\nn_threads = 1\n'
+    # so that the smallest is the automatic choice, however fast this machine is
+    settings.write_text(settings.read_text().replace("reply_deadline_ms = 0", "reply_deadline_ms = 1") + more)
     machine = Machine(scene, pip_cache=_pip_cache())
     machine.has("python3", _python())
     for name in ("cc", "c++"):
         machine.has(name, Path(shutil.which(name) or "/nowhere"))
-    editor = _open(machine)
+    yield machine
+    all_ended(scene.folder / "run")
+
+
+def _suggests(editor: VSCode, path: Path) -> None:
+    """What is shown behind the second line is what is on disk after accepting it."""
+    before = path.read_text().rstrip("\n")
+    editor.place(1, len(before.split("\n")[1]))
+    editor.type("ret")
+    ghost = until(editor.ghost, "a suggestion", wait_s=200)
+    editor.press("accept")
+    editor.save()
+    assert path.read_text() == f"{before}ret{ghost}\n"
+
+
+@pytest.mark.real_model
+def test_from_nothing_to_the_first_suggestion_by_agreeing_once(whole: Machine) -> None:
+    if not _is_engine_kept():
+        pytest.skip("pip's cache holds no engine that it has built (`make setup` leaves one there): it would take ten minutes")
+    editor = _open(whole)
     try:
-        path = scene.file("def add(a, b):\n    \n")
+        path = whole.scene.file("def add(a, b):\n    \n")
         editor.open(path)
         (asked,) = until(editor.messages, "the question")
         assert BUILT is not None and BUILT[0] in asked
         editor.choose("Set Up")
-        until(lambda: "installing" in editor.status(), "the installation")
-        until(lambda: "ready" in editor.status(), "the model", wait_s=INSTALL_S)
+        until(lambda: "ready" in editor.status() or len(editor.messages()) > 1, "the model", wait_s=INSTALL_S)
+        assert editor.messages() == [asked]
         progress = "\n".join(editor.progress())
-        for step in ("making a Python environment", "getting pygls", "installing", "downloading qwen2.5-coder-0.5b"):
+        for step in ("making a Python environment", "getting pygls", "installing", f"downloading {MODEL}"):
             assert step in progress, progress
-        editor.place(1, 4)
-        editor.type("ret")
-        ghost = until(editor.ghost, "a suggestion", wait_s=200)
-        editor.press("accept")
-        editor.save()
-        assert path.read_text() == f"def add(a, b):\n    ret{ghost}\n"
+        _suggests(editor, path)
         assert editor.messages() == [asked]
     finally:
         editor.quit()
+
+
+@pytest.mark.real_model
+def test_the_one_on_the_path_is_used_and_the_model_is_chosen_and_the_engine_restarted(whole: Machine) -> None:
+    settings = Path(whole.scene.environment["MIDFILL_CONFIG"])
+    settings.write_text(settings.read_text() + 'model = "qwen2.5-coder-14b"\n')
+    whole.has("midfill", Path(whole.scene.midfill()))
+    editor = _open(whole)
+    try:
+        path = whole.scene.file("def add(a, b):\n    \n")
+        editor.open(path)
+        lacking = "qwen2.5-coder-14b is not on disk"
+        until(lambda: any(lacking in told for told in editor.messages()), "what is missing", wait_s=200)
+        editor.palette("midfill: Choose the Model", MODEL)
+        until(lambda: "ready" in editor.status(), "the model", wait_s=300)
+        percents = re.findall(rf"downloading {MODEL}: ([\d,]+) of", "\n".join(editor.progress()))
+        assert len(set(percents)) > 1, editor.progress()
+        _suggests(editor, path)
+        before = _engines(whole.scene)
+        editor.palette("midfill: Restart Engine")
+        until(lambda: any(f"{MODEL} is ready" in told for told in editor.messages()), "that it is ready", wait_s=200)
+        assert len(before) == 1 and len(_engines(whole.scene)) == 1 and not before & _engines(whole.scene)
+        path = whole.scene.file("def add(a, b):\n    \n", "another.py")
+        editor.open(path)
+        _suggests(editor, path)
+    finally:
+        editor.quit()
+
+
+def _engines(scene: Scene) -> set[int]:
+    """The processes that run one."""
+    found = (json.loads(file.read_text()) for file in (scene.folder / "run").glob("*.json"))
+    return {one["pid"] for one in found if "pid" in one}

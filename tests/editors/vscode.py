@@ -64,8 +64,8 @@ class Workbench:
         setup = self._folder / "setup.json"
         setup.write_text(
             json.dumps({
-                "folder": str(self._folder), "data": self._data("data"), "modules": str(modules), "chromium": program.command[0],
-                "browser": program.environment, "vsix": [str(installed.VSIX), str(companion)],
+                "folder": str(self._folder), "data": self._data("data"), "modules": str(modules),
+                "chromium": program.command[0], "browser": program.environment, "vsix": [str(installed.VSIX), str(companion)],
                 "version": installed.VSCODE, "environment": self._environment(),
                 "scale": float(os.environ.get("MIDFILL_TEST_SCALE", "1")),
             })
