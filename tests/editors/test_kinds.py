@@ -57,6 +57,7 @@ def test_reported(desk: Desk, case_id: str) -> None:
     desk.scene.say(before + case.input["model"]["outputs"][0])
     kind = document["uri"].rpartition(".")[2]
     path = desk.open(f"{before}$0{behind}", "report{}." + kind)
+    until(lambda: "ready" in desk.editor.status(), "the server", wait_s=200)  # Emacs has one for each kind of file
     n_found = len(desk.scene.heard("found"))
     desk.editor.press("trigger")
     found = until(lambda: desk.scene.heard("found")[n_found:], "the answer")[-1]
