@@ -221,7 +221,7 @@ def test_the_one_on_the_path_is_used_and_the_model_is_chosen_and_the_engine_rest
         editor.open(path)
         lacking = "qwen2.5-coder-14b is not on disk"
         until(lambda: any(lacking in told for told in editor.messages()), "what is missing", wait_s=200)
-        editor.palette("midfill: Choose the Model", MODEL)
+        editor.palette("midfill: Choose the Model", "491 MB to download")
         until(lambda: "ready" in editor.status(), "the model", wait_s=300)
         percents = re.findall(rf"downloading {MODEL}: ([\d,]+) of", "\n".join(editor.progress()))
         assert len(set(percents)) > 1, editor.progress()
