@@ -99,13 +99,14 @@ def until(wanted: Callable[[], Any], what: str, wait_s: float = 0) -> Any:
 class Scene:
     """A workspace, the server that editors are to start in it, and what that server has heard.
 
-    server: its command line. settings: more lines of its `midfill.toml`.
+    server: its command line. asked, settings: the lines of its `midfill.toml`.
     """
 
     folder: Path
     server: Sequence[str] = ()
     environment: dict[str, str] = field(default_factory=dict)
     settings: str = ""
+    asked: str = ASKED_AT_ONCE
 
     def __post_init__(self) -> None:
         self.workspace = self.folder / "workspace"
@@ -116,7 +117,7 @@ class Scene:
         self.script = self.folder / "script.json"
         self.say()
         settings = self.folder / "midfill.toml"
-        settings.write_text(ASKED_AT_ONCE + self.settings)
+        settings.write_text(self.asked + self.settings)
         if not self.server:
             self.server = (sys.executable, "-m", "tests.editors.server", str(self.script))
         home = str(self.folder / "home")

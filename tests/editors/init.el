@@ -18,6 +18,7 @@
 (setq midfill-command (split-string-and-unquote (getenv "MIDFILL_TEST_SERVER"))
       midfill-patience (string-to-number (getenv "MIDFILL_TEST_PATIENCE")))
 (add-hook 'prog-mode-hook #'midfill-ensure)
+(add-to-list 'auto-mode-alist '("\\.go\\'" . prog-mode)) ; it has no mode for Go without a grammar
 (add-hook 'text-mode-hook #'midfill-ensure)
 (define-key midfill-mode-map (kbd "M-\\") #'midfill-trigger)
 

@@ -61,6 +61,7 @@ class Client(ScriptedClient):
         self._script = script
 
     def _says(self, request: GenerationRequest, n_before: int) -> tuple[int, ...]:
+        self._script.note("generation")
         return self.model.vocab.encode_special(self._script.rest(SeenPrompt.of(request, self.model.vocab).before))
 
 

@@ -1,4 +1,6 @@
-"""The manifest of the extension for VS Code, against the server's settings and the extension's own source. Needs no editor."""
+"""The manifest of the extension for VS Code, against the server's settings and the extension's own source; the list of
+behaviours, and the pages for people. Needs no editor.
+"""
 
 from __future__ import annotations
 
@@ -69,3 +71,43 @@ def test_the_walkthroughs_pictures_and_pages_are_there() -> None:
     media = [step["media"] for walk in CONTRIBUTES["walkthroughs"] for step in walk["steps"]]
     for one in [*media, {"image": MANIFEST["icon"]}]:
         assert (FOLDER / (one.get("image") or one["markdown"])).is_file(), one
+
+
+# what is done in every editor, in both kinds of tests: with the scripted model and with the real one
+DONE_IN_EVERY_EDITOR = {
+    "typed_shown_accepted_saved", "word_by_word", "line_by_line", "typed_through", "something_else_is_typed", "dismissed",
+    "undone", "edited_elsewhere", "files_are_switched", "closed",
+}  # fmt: skip
+
+
+def test_the_list_of_behaviours_is_one_list_with_the_scripted_model_and_with_the_real_one() -> None:
+    folder = ROOT / "tests/editors"
+    scripted, real = (
+        set(re.findall(r"^def test_(\w+)", (folder / f"test_{name}.py").read_text(), re.M)) for name in ("behaviours", "real")
+    )
+    assert real == DONE_IN_EVERY_EDITOR
+    assert real <= scripted
+
+
+def test_the_sentences_that_the_pages_explain_are_those_of_the_product() -> None:
+    sources = [file for folder in ("editors", "lsp_server", "inference") for file in (ROOT / folder).rglob("*")]
+    kinds = {".ts", ".lua", ".el", ".py"}
+    told = "\n".join(file.read_text() for file in sources if file.suffix in kinds and "node_modules" not in file.parts)
+    told += (ROOT / "Makefile").read_text()
+    pages = [ROOT / "README.md", *(ROOT / "editors").glob("*/README.md")]
+    quoted = [(page, quote) for page in pages for quote in re.findall(r'^\| "([^"]+)"', page.read_text(), re.M)]
+    assert len({page for page, _ in quoted}) == len(pages)
+    for page, quote in quoted:
+        for part in re.split(r"…|\d+ seconds?", quote):
+            assert part.strip() in told, (page.parent.name, quote)
+
+
+def test_every_editor_is_installed_in_three_lines_and_shown() -> None:
+    page = (ROOT / "README.md").read_text()
+    for name in ("VS Code", "Neovim", "Emacs"):
+        (picture,) = re.findall(rf"!\[[^]]*in {name}\]\(([^)]*)\)", page)
+        assert (ROOT / picture).stat().st_size > 0
+    for name in ("vscode", "neovim", "emacs"):
+        install = (ROOT / f"editors/{name}/README.md").read_text().partition("## Install\n")[2].partition("\n## ")[0]
+        code = re.findall(r"^```\w+\n(?s:(.*?))^```|((?:^    .*\n)+)", install, re.M)[0]
+        assert 1 <= len("".join(code).strip().splitlines()) <= 3, name

@@ -1,7 +1,8 @@
 """VS Code's workbench in a real browser, with the packaged extension in it: keys are the browser's, what is shown is read from
 the page. Of the editor itself (its text, the cursor) a small extension of the tests tells, through a socket.
 
-One code-server and one browser serve all windows of a test run; each window has a workspace, and a process with extensions.
+One browser serves all windows of a test run, and one code-server those that have no machine of their own; each window has a
+workspace, and a process with extensions.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import atexit
 import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -38,6 +40,8 @@ _KEYS: dict[Action, str] = {
     "trigger": "Alt+\\",
     "undo": "Control+z",
 }
+# what a notification says of something that goes on, instead of telling it
+_WORK = re.compile(r"midfill (is being set up|is being updated|gets [^ :]*|checks itself)(: .*)?")
 _TYPED = {"\n": "Enter", "\x08": "Backspace", "\x7f": "Backspace", "\t": "Tab"}
 _TITLES: dict[Command, tuple[str, list[str]]] = {
     "pause": ("midfill: Snooze", ["Until I resume"]),
@@ -57,14 +61,11 @@ class Workbench:
         with zipfile.ZipFile(companion, "w") as archive:
             for file in (HERE / "companion").iterdir():
                 archive.write(file, f"extension/{file.name}")
-        for kind in ("User", "Machine"):
-            (self._folder / "data" / kind).mkdir(parents=True)
-            shutil.copy(HERE / "settings.json", self._folder / "data" / kind / "settings.json")
         setup = self._folder / "setup.json"
         setup.write_text(
             json.dumps({
-                "folder": str(self._folder), "modules": str(modules), "chromium": program.command[0],
-                "browser": program.environment, "vsix": [str(installed.VSIX), str(companion)],
+                "folder": str(self._folder), "data": self._data("data"), "modules": str(modules),
+                "chromium": program.command[0], "browser": program.environment, "vsix": [str(installed.VSIX), str(companion)],
                 "version": installed.VSCODE, "environment": self._environment(),
                 "scale": float(os.environ.get("MIDFILL_TEST_SCALE", "1")),
             })
@@ -82,6 +83,18 @@ class Workbench:
         home = {f"XDG_{name}_HOME": str(self._folder / "home") for name in ("CONFIG", "DATA", "CACHE")}
         kept = {name: value for name, value in os.environ.items() if name not in ("NODE_OPTIONS", "PYTHONPATH")}
         return {**kept, **home, "HOME": str(self._folder / "home"), "PATH": ":".join(path), "LANG": "C.UTF-8"}
+
+    def _data(self, name: str) -> str:
+        """Where a code-server keeps what it knows: nothing yet, but the settings."""
+        data = self._folder / name
+        for kind in ("User", "Machine"):
+            (data / kind).mkdir(parents=True)
+            shutil.copy(HERE / "settings.json", data / kind / "settings.json")
+        return str(data)
+
+    def machine(self, name: str, environment: dict[str, str]) -> None:
+        """A code-server of its own, in which the extension was never used."""
+        self.ask("machine", name=name, data=self._data(f"data-{Path(name).name}"), environment=environment)
 
     def ask(self, do: str, **more: Any) -> Any:
         with self._lock:
@@ -120,17 +133,23 @@ def workbench(program_path: str) -> Workbench:
 
 
 class VSCode:
+    """machine: the environment of a code-server for this window alone."""
+
     def __init__(
-        self, program: Program, scene: Scene, *, patience_s: float = 10, settings: dict[str, Any] | None = None
-    ) -> None:
+        self, program: Program, scene: Scene, *, patience_s: float = 10, settings: dict[str, Any] | None = None,
+        machine: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
         self._bench = workbench(program.command[0])
         self._window = str(scene.folder)
+        self._machine = self._window if machine is not None else ""
+        if machine is not None:
+            self._bench.machine(self._machine, machine)
         self._socket_path = scene.folder / "code.sock"
         folder = scene.workspace / ".vscode"
         folder.mkdir(exist_ok=True)
         chosen = {"midfill.server.path": self._server(scene), "midfill.server.patienceSeconds": patience_s}
         (folder / "settings.json").write_text(json.dumps(chosen if settings is None else settings))
-        self._bench.ask("open", window=self._window, workspace=str(scene.workspace))
+        self._bench.ask("open", window=self._window, name=self._machine, workspace=str(scene.workspace))
         self._wire = socket.socket(socket.AF_UNIX)
         until(self._connected, "the window's extensions", wait_s=180)
         self._answers = self._wire.makefile("r", encoding="utf-8")
@@ -215,7 +234,7 @@ class VSCode:
         self._host("close", path=str(path))
 
     def messages(self) -> list[str]:
-        return list(self._page("said"))
+        return [said for said in self._page("said") if not _WORK.fullmatch(said)]
 
     def status(self) -> str:
         return str(self._page("status"))
@@ -224,9 +243,9 @@ class VSCode:
         title, then = _TITLES[name]
         self._page("palette", title=title, then=then)
 
-    def palette(self, title: str) -> None:
-        """Run the command with that title."""
-        self._page("palette", title=title)
+    def palette(self, title: str, *then: str) -> None:
+        """Run the command with that title; then choose a row of each list that opens."""
+        self._page("palette", title=title, then=then)
         self._page("focus")
 
     def set(self, name: str, value: Any) -> None:
@@ -236,6 +255,14 @@ class VSCode:
     def choose(self, button: str) -> None:
         """Press a button of a notification."""
         self._page("press", button=button)
+
+    def progress(self) -> list[str]:
+        """What notifications have told of how far something is, oldest first."""
+        return [said for said in self._page("said") if _WORK.fullmatch(said)]
+
+    def rows(self) -> list[str]:
+        """What a list that is open offers."""
+        return list(self._page("rows"))
 
     def picture(self, file: Path, clip: dict[str, int] | None = None) -> None:
         self._page("picture", file=str(file), clip=clip)
@@ -251,3 +278,5 @@ class VSCode:
                 pass
         self._answers.close()
         self._wire.close()
+        if self._machine:
+            self._bench.ask("leave", name=self._machine)

@@ -78,6 +78,8 @@ def test_code_string_or_comment_with_a_tree_with_a_moved_one_and_without(languag
         ("python", "val$0(ue)\n", None, ""),
         ("python", "x$0é = 1\n", None, trigger.INSIDE_WORD),
         ("python", "x = 1\n\n\n$0", None, trigger.AT_END),
+        ("python", "x = 1\n\n$0\n", None, trigger.AT_END),
+        ("python", "x = 1\n\n$0\n\n", None, ""),
         ("python", "# sort a list in place\n$0", None, ""),
         ("python", "def f():\n    $0\n", None, ""),
         ("python", "# so$0\n", None, trigger.IN_COMMENT),

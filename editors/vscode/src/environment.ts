@@ -7,7 +7,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 
 import { Ended, run } from './commandLine';
-import { reasonOf, stepOf } from './pipOutput';
+import { NO_BUILT_ENGINE, reasonOf, stepOf } from './pipOutput';
 import { NEEDS_COMPILER } from './wording';
 
 export interface Plan {
@@ -73,7 +73,7 @@ export class Environment {
     const install = await run(python, [...pip, 'install', ...fromWheels(plan), plan.wheel], { stop, onLine: report });
     if (install.code !== 0) {
       const why = this.failed(install, stop);
-      return plan.hasCompiler || stop.aborted ? why : `${NEEDS_COMPILER} (${why})`;
+      return why === NO_BUILT_ENGINE && !plan.hasCompiler ? `${NEEDS_COMPILER} (${why})` : why;
     }
     onStep('trying it');
     const trial = await run(this.inside('midfill'), ['--version'], { stop, onLine });

@@ -25,12 +25,19 @@ function nameOf(requirement: string): string {
   return file.split(/[<>=!~;[(]/)[0]?.replace(/-\d.*$/, '') ?? file;
 }
 
+export const NO_BUILT_ENGINE = `no built wheel of ${ENGINE} was found`;
+
+const NOTHING_FOUND = /No matching distribution found for (\S+?)(?:[<>=!~;[(]|$)/;
+const LOST = /connection broken by|Could not fetch URL|failed to connect/i;
+
 /** Why it failed, for people. */
 export function reasonOf(lines: readonly string[]): string {
-  if (lines.some((line) => /No matching distribution found for llama-cpp-python/.test(line))) {
-    return 'no built wheel of llama-cpp-python was found';
-  }
   const errors = lines.filter((line) => /^\s*(ERROR|error):/.test(line));
   const last = errors.at(-1) ?? lines.at(-1) ?? 'pip gave no reason';
-  return last.replace(/^\s*(ERROR|error):\s*/, '').trim();
+  const lacking = NOTHING_FOUND.exec(last)?.[1];
+  if (LOST.test(last) || (lacking !== undefined && lines.some((line) => LOST.test(line)))) {
+    const named = lines.map((line) => /^Looking in indexes: (.*)/.exec(line)?.[1]).find((index) => index !== undefined);
+    return `the package index ${named ? `(${named}) ` : ''}was not reached; check the network, or pip's index, proxy and certificate`;
+  }
+  return lacking === ENGINE ? NO_BUILT_ENGINE : last.replace(/^\s*(ERROR|error):\s*/, '').trim();
 }

@@ -27,7 +27,7 @@ export function thisMachine(): World {
   };
 }
 
-function isProgram(file: string): boolean {
+export function isProgram(file: string): boolean {
   try {
     fs.accessSync(file, fs.constants.X_OK);
     return fs.statSync(file).isFile();

@@ -140,7 +140,11 @@ test('what pip does, and why it failed', () => {
   assert.equal(pipStep('  Preparing metadata'), undefined);
   const lacking = ['ERROR: Could not find a version', 'ERROR: No matching distribution found for llama-cpp-python==0.3.36'];
   assert.equal(reasonOf(lacking), 'no built wheel of llama-cpp-python was found');
-  assert.equal(reasonOf(['ERROR: no space left', 'see above']), 'no space left');
+  const lost = "WARNING: Retrying (...) after connection broken by 'ProxyError(...)': /simple/pip/";
+  const reason = reasonOf(['Looking in indexes: https://x/simple', lost, 'ERROR: No matching distribution found for pip>=24.2']);
+  assert.match(reason, /index \(https:\/\/x\/simple\) was not reached; check the network/);
+  assert.match(reasonOf([lost, ...lacking]), /^the package index was not reached/);
+  assert.equal(reasonOf([lost, 'ERROR: no space left', 'see above']), 'no space left'); // the next try reached it
   assert.equal(reasonOf([]), 'pip gave no reason');
 });
 

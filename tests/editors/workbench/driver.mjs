@@ -1,5 +1,6 @@
 // The keyboard and the eyes of the tests: one code-server, one browser, a page for each window. `node driver.mjs SETUP`, with
-// SETUP a JSON file; then a JSON object per line on standard input, and an answer for each on standard output.
+// SETUP a JSON file; then a JSON object per line on standard input, and an answer for each on standard output. A window may have
+// a code-server of its own (a "machine"), with other programs and nothing installed.
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
@@ -14,17 +15,17 @@ const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 const CODE_SERVER = [
   '--require', `${here}stub-argon2.cjs`, `${setup.modules}/node_modules/code-server/out/node/entry.js`,
   '--auth', 'none', '--disable-telemetry', '--disable-update-check', '--disable-workspace-trust',
-  '--disable-getting-started-override', '--user-data-dir', `${setup.folder}/data`, '--extensions-dir', `${setup.folder}/extensions`,
+  '--disable-getting-started-override', '--extensions-dir', `${setup.folder}/extensions`,
 ];
 const BROWSER = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync', '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1',
 ];
 
-function codeServer(...words) {
+function codeServer(data, environment, ...words) {
   const log = fs.openSync(`${setup.folder}/code-server.log`, 'a');
-  const environment = { ...setup.environment, EXTENSIONS_GALLERY: '{"serviceUrl":"http://127.0.0.1:9/none"}' };
-  return spawn(process.execPath, [...CODE_SERVER, ...words], { env: environment, stdio: ['ignore', log, log] });
+  const whole = { ...environment, EXTENSIONS_GALLERY: '{"serviceUrl":"http://127.0.0.1:9/none"}' };
+  return spawn(process.execPath, [...CODE_SERVER, '--user-data-dir', data, ...words], { env: whole, stdio: ['ignore', log, log] });
 }
 
 async function freePort() {
@@ -35,24 +36,35 @@ async function freePort() {
   return port;
 }
 
-let server, browser, port;
+let browser;
+const machines = new Map(); // by name; '' is the one that windows share
 const pages = new Map();
+
+async function machine(name, data, environment) {
+  for (let left = 2; ; left--) {
+    const port = await freePort();
+    const server = codeServer(data, environment, '--bind-addr', `127.0.0.1:${port}`);
+    machines.set(name, { port, server });
+    while (server.exitCode === null) {
+      if (await fetch(`http://127.0.0.1:${port}/healthz`).then((answer) => answer.ok, () => false)) {
+        return;
+      }
+      await sleep(50);
+    }
+    if (left === 0) { // on a busy machine it gives up on its own child after ten seconds
+      throw new Error(`code-server has ended with ${server.exitCode}`);
+    }
+  }
+}
 
 async function start() {
   const install = setup.vsix.flatMap((file) => ['--install-extension', file]);
-  const code = await new Promise((done) => codeServer(...install).once('exit', done));
+  const code = await new Promise((done) => codeServer(setup.data, setup.environment, ...install).once('exit', done));
   if (code !== 0) {
     throw new Error(`the extensions were not installed (exit code ${code})`);
   }
-  port = await freePort();
-  server = codeServer('--bind-addr', `127.0.0.1:${port}`);
   const launched = chromium.launch({ executablePath: setup.chromium, env: { ...process.env, ...setup.browser }, args: BROWSER, timeout: 180_000 });
-  while (!(await fetch(`http://127.0.0.1:${port}/healthz`).then((answer) => answer.ok, () => false))) {
-    if (server.exitCode !== null) {
-      throw new Error(`code-server has ended with ${server.exitCode}`);
-    }
-    await sleep(50);
-  }
+  await machine('', setup.data, setup.environment);
   browser = await launched;
 }
 
@@ -60,14 +72,9 @@ async function start() {
 function watchNotifications() {
   const said = (window.__said = []);
   const look = () => {
-    for (const one of document.querySelectorAll('.notification-list-item')) {
-      const text = one.querySelector('.notification-list-item-message')?.textContent ?? '';
-      const isProgress = (one.querySelector('.monaco-progress-container:not(.done)') ?? null) !== null;
-      if (text && !one.__said?.includes(text) && !isProgress) {
-        one.__said = text;
-        if (!said.includes(text)) {
-          said.push(text);
-        }
+    for (const one of document.querySelectorAll('.notification-list-item-message')) {
+      if (one.textContent && !said.includes(one.textContent)) {
+        said.push(one.textContent);
       }
     }
   };
@@ -94,13 +101,23 @@ function readGhost() {
 const settled = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 
 const does = {
-  async open({ window, workspace, width = 1000, height = 640 }) {
+  async machine({ name, data, environment }) {
+    await machine(name, data, environment);
+  },
+  async leave({ name }) {
+    const { server } = machines.get(name);
+    machines.delete(name);
+    const gone = new Promise((done) => server.once('exit', done));
+    server.kill('SIGTERM');
+    await gone;
+  },
+  async open({ window, workspace, name = '', width = 1000, height = 640 }) {
     const context = await browser.newContext({ viewport: { width, height }, deviceScaleFactor: setup.scale ?? 1 });
     const page = await context.newPage();
     page.setDefaultTimeout(180_000);
     await page.addInitScript(watchNotifications);
     pages.set(window, page);
-    await page.goto(`http://127.0.0.1:${port}/?folder=${encodeURIComponent(workspace)}`);
+    await page.goto(`http://127.0.0.1:${machines.get(name).port}/?folder=${encodeURIComponent(workspace)}`);
     await page.waitForSelector('.monaco-workbench .part.editor');
   },
   async focus({ window }) {
@@ -168,7 +185,7 @@ const does = {
 
 async function end() {
   await browser?.close().catch(() => undefined);
-  server?.kill('SIGTERM');
+  machines.forEach(({ server }) => server.kill('SIGTERM'));
 }
 
 const say = (answer) => process.stdout.write(`${JSON.stringify(answer)}\n`);
