@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
+from setuptools import find_packages
 
 ROOT = Path(__file__).resolve().parent.parent
 # stands for python3, and for the python of the environment that it makes; writes down what it is asked
@@ -101,3 +103,11 @@ def test_wheels_with_a_compiler_may_still_be_built(checkout: Checkout) -> None:
     checkout.program("c++")
     assert checkout.make(ENGINE_WHEELS="/wheels").returncode == 0  # the environment's variable counts as well
     assert "--find-links /wheels" in checkout.installed() and "--only-binary" not in checkout.installed()
+
+
+def test_a_wheel_holds_every_module() -> None:
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]
+    packed = set(find_packages(str(ROOT), include=options["include"]))
+    rooms = ("lsp_server", "context", "inference")
+    homes = {path.parent.relative_to(ROOT) for room in rooms for path in (ROOT / room).rglob("*.py")}
+    assert {".".join(home.parts) for home in homes} == packed
