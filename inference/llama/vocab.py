@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Callable, Iterable
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,8 @@ class LlamaVocab:
         self._handle = handle  # keeps the native vocabulary alive
         self._vocab: Any = llama_cpp.llama_model_get_vocab(handle.pointer)
         self._pre_type = handle.metadata("tokenizer.ggml.pre")
-        n = llama_cpp.llama_vocab_n_tokens(self._vocab)
-        self._pieces = tuple(self._piece(token, special=False) for token in range(n))
+        self._pieces = self._read_pieces(llama_cpp.llama_vocab_n_tokens(self._vocab))
+        self._attributes = tuple(self._of_all(llama_cpp.llama_vocab_get_attr))
         self._bos = self._read_bos()
         fim = self._read_fim(f"{handle.metadata('general.name')} {handle.path.name}")
         self._fim = None if isinstance(fim, str) else fim
@@ -143,13 +143,23 @@ class LlamaVocab:
             at += len(name)
         return result + self._as_bytes(text[at:])
 
-    def _piece(self, token: int, *, special: bool) -> bytes:
-        buffer = ctypes.create_string_buffer(64)
-        n = llama_cpp.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, special)
-        if n < 0:  # too small; the answer says how much is needed
-            buffer = ctypes.create_string_buffer(-n)
-            n = llama_cpp.llama_token_to_piece(self._vocab, token, buffer, len(buffer), 0, special)
-        return buffer.raw[: max(n, 0)]
+    def _read_pieces(self, n: int) -> tuple[bytes, ...]:
+        """Of 150,000 tokens it takes a good part of the start: nothing is made anew for each."""
+        piece, vocab, buffer = llama_cpp.llama_token_to_piece, self._vocab, ctypes.create_string_buffer(64)
+        pieces: list[bytes] = []
+        for token in range(n):
+            size = piece(vocab, token, buffer, 64, 0, False)
+            if size < 0:  # too small; the answer says how much is needed
+                longer = ctypes.create_string_buffer(-size)
+                size = piece(vocab, token, longer, len(longer), 0, False)
+                pieces.append(ctypes.string_at(longer, max(size, 0)))
+            else:
+                pieces.append(ctypes.string_at(buffer, size))
+        return tuple(pieces)
+
+    def _of_all(self, function: Callable[[Any, int], int]) -> Iterable[int]:
+        """What the native function says of each token."""
+        return map(function, repeat(self._vocab), range(self.n_tokens))
 
     def _read_bos(self) -> Marker | None:
         token = llama_cpp.llama_vocab_bos(self._vocab) if llama_cpp.llama_vocab_get_add_bos(self._vocab) else -1
@@ -164,8 +174,8 @@ class LlamaVocab:
         )
         special = {
             self._name(token): token
-            for token in range(self.n_tokens)
-            if token in native or llama_cpp.llama_vocab_get_attr(vocab, token) & _SPECIAL
+            for token, attribute in enumerate(self._attributes)
+            if token in native or attribute & _SPECIAL
         }
         return read_fim(special, native, model_name, lambda name: self._tokenize(name.encode(), parse_special=True))
 
@@ -173,13 +183,11 @@ class LlamaVocab:
         return str(llama_cpp.llama_vocab_get_text(self._vocab, token).decode("utf-8", "replace"))
 
     def _read_stop_tokens(self) -> frozenset[int]:
-        vocab = self._vocab
+        vocab, ends = self._vocab, self._of_all(llama_cpp.llama_vocab_is_eog)
         stops = {
             token
-            for token, piece in enumerate(self._pieces)
-            if not piece
-            or llama_cpp.llama_vocab_get_attr(vocab, token) & (_CONTROL | _UNUSED)
-            or llama_cpp.llama_vocab_is_eog(vocab, token)
+            for token, (piece, attribute, is_end) in enumerate(zip(self._pieces, self._attributes, ends, strict=True))
+            if not piece or attribute & (_CONTROL | _UNUSED) or is_end
         }
         fim = ("pre", "suf", "mid", "pad", "rep", "sep")
         stops |= {int(t) for name in fim if (t := getattr(llama_cpp, f"llama_vocab_fim_{name}")(vocab)) >= 0}

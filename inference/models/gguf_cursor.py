@@ -5,6 +5,7 @@ Owns the place in the file and one block of it. Refuses meaning: what the number
 
 from __future__ import annotations
 
+import os
 import struct
 from typing import BinaryIO
 
@@ -16,6 +17,10 @@ SCALARS = {
 U32, U64 = SCALARS[4], SCALARS[10]
 
 _BLOCK = 1 << 20  # bytes read at a time
+_MOST_ENDS = 64
+
+# Which file as it was, from where, how many strings → where they end. A header is read several times while a model is opened.
+_ends: dict[tuple[int, int, int, int, int, int], int] = {}
 
 
 class Cut(Exception):
@@ -68,8 +73,13 @@ class Cursor:
         return int(self.scalar(U64))
 
     def skip_strings(self, count: int) -> None:
-        """Skip `count` strings. Vocabularies have some 300,000: a tight loop, about 60 ms for those."""
+        """Skip `count` strings. Vocabularies have some 300,000: a tight loop, about 60 ms for those, once for each file."""
         self.require(count * 8)
+        info = os.fstat(self._file.fileno())
+        key = info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, self.position, count
+        if (known := _ends.get(key)) is not None:
+            self.skip(known - self.position)
+            return
         length = U64.unpack_from
         block, at, end = self._block, self._at, len(self._block) - 8
         for _ in range(count):
@@ -80,6 +90,9 @@ class Cursor:
             at += 8 + length(block, at)[0]
         self._at = at
         self.require(0)
+        if len(_ends) >= _MOST_ENDS:
+            _ends.clear()
+        _ends[key] = self.position
 
     def _fill(self, n: int) -> None:
         """The next n bytes are in the block; n is small (_MAX_KEY at most)."""
