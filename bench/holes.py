@@ -224,9 +224,9 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def cache_dir() -> Path:
-    import lsp_server.app
+    import lsp_server.dirs
 
-    return lsp_server.app.cache_dir()
+    return lsp_server.dirs.cache_dir()
 
 
 def main(argv: list[str] | None = None) -> int:

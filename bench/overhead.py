@@ -204,7 +204,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     import llama_cpp
 
     from inference.llama.opening import open_engine
-    from lsp_server.app import cache_dir
+    from lsp_server.dirs import cache_dir
 
     path = store.resolve(options.model, store.models_dir())
     n_threads = options.threads or psutil.cpu_count(logical=False) or 1

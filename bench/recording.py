@@ -34,7 +34,8 @@ from inference.healing import HealingIndex
 from inference.run import Run
 from inference.sampler import log_probability
 from inference.types import FinishReason, GenerationRequest
-from lsp_server.app import cache_dir, open_local
+from lsp_server.app import open_local
+from lsp_server.dirs import cache_dir
 from lsp_server.layouts import choose_layout
 
 GROUP = "places"

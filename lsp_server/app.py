@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from pathlib import Path
 
 from lsprotocol import types
 
@@ -24,6 +23,7 @@ from lsp_server.__main__ import version
 from lsp_server.address import Address
 from lsp_server.completer import Completions
 from lsp_server.config import Config, ServerConfig, Sources, default_sources, load
+from lsp_server.dirs import cache_dir
 from lsp_server.documents import DocumentStore
 from lsp_server.engine_room import EngineRoom
 from lsp_server.engines import BySettings, Elsewhere, Here, Shared, Way
@@ -41,12 +41,6 @@ log = logging.getLogger(__name__)
 OnProgress = Callable[[float], None]
 # settings and a callback for the share loaded (0 to 1) → a client; blocking, in a thread; raises EngineError
 OpenClient = Callable[[EngineConfig, OnProgress], EngineClient]
-
-
-def cache_dir() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("midfill", appauthor=False))
 
 
 def open_local(

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, *, config: Config | None = None, cache_dir: Pa
         for problem in problems:
             sys.stderr.write(f"midfill: {problem}\n")
     if cache_dir is None:
-        from lsp_server.app import cache_dir as usual  # the server's own modules: only where they are needed
+        from lsp_server.dirs import cache_dir as usual
 
         cache_dir = usual()
     store = Store(directory_in(cache_dir), config.engine.prompt_cache_bytes)

@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _complete(place: str, config: Config) -> dict[str, Any]:
     """On the engine at `engine_url`, if that is set; else on one in this process."""
-    from lsp_server.app import cache_dir, open_local
+    from lsp_server.app import open_local
+    from lsp_server.dirs import cache_dir
     from lsp_server.engines import Elsewhere, deaf
 
     client: EngineClient

@@ -16,20 +16,25 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from inference.config import EngineConfig
+from inference.models.lock import Held, hold
 from inference.spare import await_word
 from inference.types import EngineError
 from lsp_server.__main__ import LOG_VARIABLE
 from lsp_server.config import Config, Sources, default_sources, load
+from lsp_server.dirs import cache_dir
 from lsp_server.interpreter import importing
+from lsp_server.last_engine import keep, last_engine
 from lsp_server.spare import begin
 
 if TYPE_CHECKING:
     from inference.engine_record import EngineRecord
+
+_READY = "ready"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -88,11 +93,15 @@ def _in_background(args: argparse.Namespace) -> int:
     """Leave the process that started us. Standard output is a pipe to it, for one line."""
     if hasattr(os, "fork") and os.fork():
         os._exit(0)  # whoever ends what the editor has started, child by child, does not find the engine
-    if args.spare:
-        args = _told(args)
     pipe = os.dup(1)
     os.dup2(2, 1)
     logging.getLogger().setLevel(os.environ.get(LOG_VARIABLE, "info").upper())
+    arguments, guess = sys.argv[1:], None
+    if args.spare:
+        _import_engine()
+        guess = _guessed()
+        arguments = guess.arguments if guess is not None else _told()
+        args = _parsed(arguments)
 
     is_open = [True]
 
@@ -104,33 +113,78 @@ def _in_background(args: argparse.Namespace) -> int:
         with contextlib.suppress(OSError):  # it is gone: nobody has to know
             os.write(pipe, f"{line}\n".encode())
         os.close(pipe)
+        if guess is not None:
+            guess.lock.close()
+        if line == _READY:
+            keep(Path(args.cache_dir) if args.cache_dir else cache_dir(), arguments)
 
+    if guess is not None:
+        guess.pipe = pipe
     try:
         config, _ = load(Sources(options=json.loads(args.settings or "{}")))
-        return _run_to_exit(args, _with_model(config, args), say)
+        return _run_to_exit(args, _with_model(config, args), say, guess)
     except EngineError as error:
         say(str(error))
         raise
 
 
-def _told(args: argparse.Namespace) -> argparse.Namespace:
-    """Import what an engine needs; then the arguments that it is told. Ends the process if it is not needed."""
-    from inference.engine_log import open_log
-
+def _import_engine() -> None:
     with importing():
         for module in ("lsp_server.engine_start", "inference.llama.opening", "inference.serve.process"):
             importlib.import_module(module)
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_parser(parser.add_subparsers(dest="command"))
+    return parser.parse_args(arguments)
+
+
+def _told() -> list[str]:
+    """A spare process's arguments, once it is told them; its standard error is the log from here on. Ends the process if it is
+    not needed."""
+    from inference.engine_log import open_log
+
     word = await_word()
     if word is None:
         os._exit(0)
     arguments, path = word
-    parser = argparse.ArgumentParser()
-    add_parser(parser.add_subparsers(dest="command"))
-    args = parser.parse_args(arguments)
     with open_log(path) as log, open(os.devnull, "rb") as nothing:
         os.dup2(log.fileno(), 2)
+        os.dup2(2, 1)
         os.dup2(nothing.fileno(), 0)
-    return args
+    return arguments
+
+
+@dataclass(slots=True)
+class _Guess:
+    """A spare process has begun to be the engine that was started last. pipe: to who has started it. lock: as long as it
+    loads, no other spare process guesses."""
+
+    arguments: list[str]
+    lock: contextlib.ExitStack
+    pipe: int = -1
+
+    def confirm(self, *, is_good: bool) -> None:
+        """Blocking, until it is told what to be. If that is something else, or the guess did no good: begins anew as that."""
+        arguments = _told()
+        if arguments != self.arguments or not is_good:
+            os.dup2(self.pipe, 1)
+            command = [*begin(), *arguments]
+            os.execv(command[0], command)
+
+
+def _guessed() -> _Guess | None:
+    if sys.platform == "win32":  # a process can't be exchanged there
+        return None
+    arguments, lock = last_engine(cache_dir()), contextlib.ExitStack()
+    try:
+        if arguments is None or not Path(_parsed(arguments).model).is_file():
+            return None
+        lock.enter_context(hold(cache_dir() / "last-engine.lock"))
+    except (SystemExit, Held, OSError):  # SystemExit: they are another version's
+        return None
+    return _Guess(arguments, lock)
 
 
 def _with_model(config: Config, args: argparse.Namespace) -> Config:
@@ -139,14 +193,16 @@ def _with_model(config: Config, args: argparse.Namespace) -> Config:
     return replace(config, engine=replace(config.engine, model=args.model)) if args.model else config
 
 
-def _run_to_exit(args: argparse.Namespace, config: Config, say: Callable[[str], None]) -> NoReturn:
+def _run_to_exit(
+    args: argparse.Namespace, config: Config, say: Callable[[str], None], guess: _Guess | None = None
+) -> NoReturn:
     from lsp_server.stdio import run_to_exit
 
-    run_to_exit(_serve(args, config, say))
+    run_to_exit(_serve(args, config, say, guess))
 
 
-async def _serve(args: argparse.Namespace, config: Config, say: Callable[[str], None]) -> int:
-    """say: is told "ready" when it listens, or why it can't."""
+async def _serve(args: argparse.Namespace, config: Config, say: Callable[[str], None], guess: _Guess | None) -> int:
+    """say: is told "ready" when it listens, or why it can't. guess: to be confirmed before anybody is served."""
     from inference.engine_log import keep_short
 
     with importing():
@@ -165,14 +221,18 @@ async def _serve(args: argparse.Namespace, config: Config, say: Callable[[str], 
     try:
         started = await prepare(args, config, lambda why: ending.end(0, why))
     except EngineError as error:
+        if guess is not None:
+            await asyncio.to_thread(guess.confirm, is_good=False)
         return refuse(error)
+    if guess is not None:
+        await asyncio.to_thread(guess.confirm, is_good=True)
 
     async def end_on_signal() -> None:
         await ending.wait()
         started.process.end("a signal came")
 
     def listening(record: EngineRecord) -> None:
-        say("ready")
+        say(_READY)
         if not args.background:
             sys.stderr.write(f"midfill: {record.model_name} is served on {record.address}\n")
             sys.stderr.flush()

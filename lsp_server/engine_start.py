@@ -29,6 +29,7 @@ from inference.runtime_dir import Place, place_of, runtime_dir
 from inference.types import EngineError
 from lsp_server.__main__ import version
 from lsp_server.config import Config
+from lsp_server.dirs import cache_dir as usual_cache_dir
 
 if TYPE_CHECKING:
     from inference.serve.process import Process, Where
@@ -43,7 +44,7 @@ class Started:
 
 async def prepare(args: argparse.Namespace, config: Config, on_end: Callable[[str], None]) -> Started:
     """on_end: told why, when the process begins to end. EngineError: there is no such model, or no key."""
-    cache_dir = Path(args.cache_dir) if args.cache_dir else _usual_cache_dir()
+    cache_dir = Path(args.cache_dir) if args.cache_dir else usual_cache_dir()
     located, model = await asyncio.to_thread(_found, args, config, cache_dir)
     engine = config.engine
     record = EngineRecord(
@@ -78,12 +79,6 @@ async def prepare(args: argparse.Namespace, config: Config, on_end: Callable[[st
     where = _where(args, model)
     process = Process(record, where, engine.linger_s if args.background else None, on_end, chunks=chunks)
     return Started(process, host, where.place)
-
-
-def _usual_cache_dir() -> Path:
-    from lsp_server.app import cache_dir  # the whole server: an engine that a server starts is told
-
-    return cache_dir()
 
 
 def _found(args: argparse.Namespace, config: Config, cache_dir: Path) -> tuple[Located, ModelFile]:

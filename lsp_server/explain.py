@@ -22,7 +22,7 @@ INDEX_S = 20.0  # for an index of the folder that is not there yet; it goes on w
 def explain(snapshot: DocumentSnapshot, offset: int, config: Config, *, as_json: bool) -> str:
     """The prompt that a request at `offset` has once it is prepared in full; of a file below the current folder, with what that
     folder's index knows. Raises EngineError."""
-    from lsp_server.app import cache_dir
+    from lsp_server.dirs import cache_dir
 
     path = locate(config.engine, config.server.reply_deadline_ms, cache_dir()).path
     header = check(path, vocabulary=True)

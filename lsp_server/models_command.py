@@ -86,7 +86,7 @@ def _act(args: argparse.Namespace, config: Config, directory: Path) -> int:
 
 
 def _list(directory: Path, config: Config, *, in_json: bool) -> None:
-    from lsp_server.app import cache_dir
+    from lsp_server.dirs import cache_dir
 
     machine = look_at_machine(config.engine.n_gpu_layers, cache_dir())
     deadline_ms = config.server.reply_deadline_ms

@@ -125,7 +125,7 @@ def _locate(config: Config, say: Say) -> Path | None:
     from inference.models.choice import AUTO, choose, locate
     from inference.models.machine import look_at_machine
     from inference.models.registry import MODELS
-    from lsp_server.app import cache_dir
+    from lsp_server.dirs import cache_dir
 
     say({"doing": "choosing the model" if config.engine.model == AUTO else "looking for the model"})
     deadline_ms = config.server.reply_deadline_ms

@@ -163,7 +163,7 @@ def _guarded(topic: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Fin
 
 
 def _cache_dir() -> Path:
-    from lsp_server.app import cache_dir  # the server's own modules: only where they are needed
+    from lsp_server.dirs import cache_dir
 
     return cache_dir()
 

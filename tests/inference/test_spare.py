@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from inference.spare import Spare, await_word
 from inference.types import EngineError, FinishReason, GenerationRequest
 from lsp_server import spare
 from lsp_server.engine_command import command_line
+from lsp_server.last_engine import keep, last_engine
 from tests.support.client import HANG_S
 from tests.support.ended import all_ended, engines_of
 from tests.support.served import events, run, until
@@ -36,6 +38,8 @@ CONFIG = EngineConfig(n_ctx=256, n_threads=1, n_gpu_layers=0, prefill_ms_per_tok
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     directory = tmp_path / "run"
     monkeypatch.setenv(RUNTIME_VARIABLE, str(directory))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "midfill").mkdir(parents=True)
     yield directory
     all_ended(directory)
 
@@ -61,10 +65,22 @@ def gone(leader: int) -> bool:
     return True
 
 
-def make(tmp_path: Path, home: Path, mine: Spare) -> Launcher:
-    model = identify(write_tiny(tmp_path / "qwen-tiny.gguf"))
-    words = command_line(model.path, "tiny", model.digest, CONFIG, tmp_path / "cache")
+def make(tmp_path: Path, home: Path, mine: Spare, name: str = "tiny") -> Launcher:
+    """name: of the model."""
+    path = tmp_path / "qwen-tiny.gguf"
+    model = identify(path if path.exists() else write_tiny(path))
+    words = command_line(model.path, name, model.digest, CONFIG, tmp_path / "home" / "midfill")
     return Launcher(place_of(model.digest, home), lambda _: words, "0.0.1", mine)
+
+
+def guesser(tmp_path: Path) -> int:
+    """The process that has begun to be the engine of before."""
+    lock = tmp_path / "home" / "midfill" / "last-engine.lock"
+    end = time.monotonic() + HANG_S
+    while not (told := lock.read_text() if lock.exists() else ""):
+        assert time.monotonic() < end, "it does not begin"
+        time.sleep(0.02)
+    return int(told)
 
 
 def pid_of(mine: Spare) -> int:
@@ -92,6 +108,63 @@ def test_it_becomes_the_engine_and_leaves_like_one(tmp_path: Path, home: Path) -
         await until(lambda: not engines_of(home))
 
     run(main)
+
+
+async def served_by(launcher: Launcher, home: Path, tmp_path: Path) -> tuple[int, str]:
+    """An engine's process, and the name of its model; it has answered a request, and has ended."""
+    client = await LastingClient.connect(launcher, tmp_path / "cache")
+    tokens = client.vocab.encode(b"def area(width):\n    return")
+    told = await events(client.submit(GenerationRequest(client.next_id(), tokens, n_max=4)))
+    assert told[-1].finish in (FinishReason.LENGTH, FinishReason.STOP)
+    pid, name = client.hello.pid, client.hello.model_name
+    await client.aclose()
+    await until(lambda: pid not in [process.pid for process in engines_of(home)])
+    return pid, name
+
+
+@pytest.mark.parametrize("guess", ["right", "another name", "no model", "nonsense"])
+def test_it_begins_to_be_the_engine_of_before(tmp_path: Path, home: Path, guess: str) -> None:
+    kept = tmp_path / "home" / "midfill" / "last-engine.json"
+
+    async def main() -> None:
+        first = spare.if_needed()
+        assert first is not None
+        name = "other" if guess == "another name" else "tiny"
+        await served_by(make(tmp_path, home, first, name), home, tmp_path)
+        assert last_engine(kept.parent) and kept.stat().st_mode & 0o777 == 0o600
+        if guess == "no model":
+            model = tmp_path / "broken.gguf"
+            model.write_bytes(b"GGUF" + bytes(40))
+            kept.write_text(
+                json.dumps([f"--model={model}" if w.startswith("--model=") else w for w in last_engine(kept.parent) or ()])
+            )
+        elif guess == "nonsense":
+            kept.write_text('["engine", "--background", "--what"]')
+        second = spare.if_needed()
+        assert second is not None
+        session = pid_of(second)
+        begun = guesser(tmp_path) if guess != "nonsense" else 0
+        third = spare.if_needed()  # does not begin as well
+        assert third is not None
+        pid, told = await served_by(make(tmp_path, home, second), home, tmp_path)
+        assert told == "tiny", "it is what it was told to be"
+        if guess == "right":
+            assert pid == begun, "it had begun before it was told"
+        assert gone(session)
+        await served_by(make(tmp_path, home, third), home, tmp_path)
+
+    run(main)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '["engine"]', '["models", "rm"]', '["engine", "--background", 3]', "\xff"])
+def test_a_file_of_no_use_is_no_guess(tmp_path: Path, text: str) -> None:
+    assert last_engine(tmp_path) is None
+    (tmp_path / "last-engine.json").write_text(text)
+    assert last_engine(tmp_path) is None
+    keep(tmp_path / "nowhere", ["engine", "--background"])
+    keep(tmp_path, ["engine", "--background", "x"])
+    assert last_engine(tmp_path) == ["engine", "--background", "x"]
+    assert [path.name for path in tmp_path.iterdir()] == ["last-engine.json"]
 
 
 @pytest.mark.parametrize("how", ["it is closed", "who has started it is killed"])
