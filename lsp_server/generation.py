@@ -63,6 +63,7 @@ class Generation:
         self.stats = GenerationStats()
         self.finish: FinishReason | None = None
         self.error = ""
+        self.n_shown = 0  # bytes from the anchor to the end of what was said when somebody was shown it
         self.stopped = ""  # the rule by which the judge has ended it
         self.readers: set[asyncio.Event] = set()  # each is set when there is something new
         self._stream = stream
@@ -112,6 +113,10 @@ class Generation:
     def first_text(self) -> str:
         """What the first candidate has said so far beyond the cursor at which it began."""
         return self._texts[0]
+
+    def is_shown(self) -> None:
+        """Something of what it has said is on a screen."""
+        self.n_shown = len(self.typed) + len(self.first_text.encode())
 
     @property
     def n_ahead(self) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 
 from inference.types import FinishReason, GenerationStats
 from lsp_server.desk import Desk
@@ -40,7 +41,10 @@ class Live:
 
 
 async def read(generation: Generation, typed: bytes, rules: ReplyRules, desk: Desk, record: Record) -> Said:
-    """Wait until there is an answer; what the first candidate says beyond `typed` by then."""
+    """Wait until there is an answer; what the first candidate says beyond `typed` by then. Who types through what is shown does
+    not wait: there is at least the rest of that."""
+    if rules.deadline is not None and len(typed) < generation.n_shown:
+        rules = replace(rules, deadline=desk.clock(), cold_until=None)
     changed = asyncio.Event()
     generation.readers.add(changed)
     try:

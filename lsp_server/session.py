@@ -94,8 +94,8 @@ class Session:
         if not completion.items or generation is None or query.selected is not None or self._text is not query.snapshot.text:
             return
         item, text = completion.items[0], query.snapshot.text
-        shape = "block" if "\n" in item.text else "line"
-        kind = Kind(query.snapshot.language, shape, place_of(*around(text, query.offset)))
+        generation.is_shown()
+        kind = Kind(query.snapshot.language, "block" if "\n" in item.text else "line", place_of(*around(text, query.offset)))
         self.following.offered(completion.request_id, item, text, query.offset, kind, desk.clock())
         self.prefetch.answered(query.snapshot, item, generation, self._plan, desk)
 

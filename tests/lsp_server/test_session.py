@@ -162,6 +162,22 @@ async def test_typing_what_is_shown_asks_the_model_nothing() -> None:
 
 
 @virtual
+async def test_typing_through_what_is_shown_waits_for_nothing_though_more_is_to_come() -> None:
+    b = Bench("x = ", script=LONG, max_tokens=200, reply_deadline_ms=200)
+    shown = b.accept(await b.ask()).removeprefix("x = ")
+    assert shown.strip() and b.client.engine._runs, "it goes on"
+    n, asked = b.n_typing(), b.now
+    for character in shown[:3]:
+        b.type(character)
+        assert len(b.accept(await b.ask())) >= len("x = " + shown.rstrip()), "what is shown does not shrink"
+        assert b.now - asked < 0.001
+    assert b.n_typing() == n
+    b.type(shown[3:])  # now there is nothing left of it: this one waits
+    await b.ask()
+    assert b.now - asked > 0.001
+
+
+@virtual
 async def test_what_came_after_the_deadline_is_offered_at_the_next_request() -> None:
     b = Bench("x = ", script="foo(bar, number, index)\n", reply_deadline_ms=200)
     first = await b.ask()
