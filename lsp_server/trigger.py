@@ -91,8 +91,9 @@ def why_not(
 def _is_finished(text: Text, offset: int) -> bool:
     """An empty last line below a blank one, with something above that is not blank. Vim ends the last line, too."""
     line = text.line_of(offset)
-    behind = text.slice(offset, min(offset + 3, len(text)))
-    if behind not in (b"", b"\n", b"\r\n") or line < 2 or text.line_start(line) != offset:
+    if len(text) - offset > 2 or line < 2 or text.line_start(line) != offset:
+        return False
+    if text.slice(offset, len(text)) not in (b"", b"\n", b"\r\n"):
         return False
     if text.slice(text.line_start(line - 1), text.line_end(line - 1)).strip():
         return False

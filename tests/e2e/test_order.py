@@ -102,7 +102,7 @@ async def test_two_documents_interleaved_keep_their_own_texts_and_answers() -> N
 @in_loop
 async def test_a_long_generation_elsewhere_holds_nobody_up(invoked: bool) -> None:
     """A speaks for ever; B's steps ride along, and A's go on."""
-    async with Scene(Model.saying("foo ", endless=True), {"max_tokens": 300, "n_ctx": 1024}) as scene:
+    async with Scene(Model.saying("foo, ", endless=True), {"max_tokens": 300, "n_ctx": 1024}) as scene:
         endless = scene.scripted
         scene.open("a = ")
         long = scene.client.ask_inline(URI, 0, 4, invoked=True)

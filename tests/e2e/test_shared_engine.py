@@ -247,7 +247,7 @@ def test_a_model_that_crashes_at_load_is_not_restarted_for_ever(home: Path, mode
         assert "ended while it loaded tiny" in told and str(log) in told
 
         def starts() -> int:
-            return log.read_text().count("listening on")
+            return log.read_text().count("crashing")
 
         def ask() -> bool:
             assert window.answer(window.begin_to_ask())["result"]["items"] == []
