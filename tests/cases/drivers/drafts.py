@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,7 @@ PROMPT = tuple(20 + i % 60 for i in range(90))
 def open_pair(
     home: Path, target: Path, draft: Path | None, tell: Callable[[MemoryReport], None] = lambda report: None, **more: Any
 ) -> Engine:
-    """As a server opens it. What can be drafted is drafted, whatever it costs."""
+    """As a server opens it, and it knows what is saved. What can be drafted is drafted, whatever it costs."""
     config = EngineConfig(
         n_ctx=N_CTX, n_sequences=2, n_threads=1, n_gpu_layers=0, draft_model=str(draft) if draft else "none", **more
     )  # fmt: skip
@@ -45,6 +46,8 @@ def open_pair(
     if draft is not None:
         assert engine.drafting is not None
         engine.drafting._sources, engine.drafting._forced = (), N_FORCED
+    while engine._keeper is not None and engine._keeper._archive.is_opening:
+        time.sleep(0.002)
     return engine
 
 
