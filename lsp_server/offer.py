@@ -14,6 +14,7 @@ from lsp_server.generation import Said
 from lsp_server.literals import over
 from lsp_server.rules.checking import known_names, syntax_check
 from lsp_server.rules.confidence import best_first
+from lsp_server.rules.fitting import fit
 from lsp_server.rules.judge import Judge
 from lsp_server.rules.place import LOOK, Place, place_of
 from lsp_server.rules.settled import NOTHING_YET, REASONS, Settled
@@ -120,6 +121,8 @@ def offer(
         origin = origin if said.is_line is None else replace(origin, single_line=said.is_line)
         whole = _judged(origin, since + said.rest, said, said.tokens)
         settled = without_head(whole, since)
+        if settled is not None and not settled.n_replaced:  # an editor may have closed since what was opened since
+            settled = replace(settled, n_replaced=fit(settled.text, place.rest)[1])
     if settled is None:
         n = len(said.since)
         settled = _judged(place, said.rest, said, [(end - n, logprob) for end, logprob in said.tokens if end > n])

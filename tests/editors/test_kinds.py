@@ -94,7 +94,7 @@ def test_the_line_is_gone_when_the_answer_comes(desk: Desk) -> None:
     until(lambda: any(one["column"] == 4 for one in desk.scene.heard("answer")[n_answers:]), "the late answer")
     desk.editor.type("b")
     desk.shows_nothing()
-    assert desk.editor.messages() == []
+    assert not [said for said in desk.editor.messages() if "midfill" in said.lower()]
     desk.holds("ab$0\n")
 
 

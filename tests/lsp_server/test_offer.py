@@ -72,6 +72,17 @@ def test_what_is_typed_on_does_not_change_what_is_left() -> None:
     assert left is None
 
 
+@pytest.mark.parametrize("n", range(1, len("(value")))
+def test_a_closer_that_came_behind_the_cursor_while_one_typed_on_is_not_doubled(n: int) -> None:
+    """The text began before the bracket was typed, which the editor has closed."""
+    whole, line = "(value)", "    print"
+    now = query_of("def foo(item):\n" + line + whole[:n] + "$0)\n")
+    left, settled = offer(Said(0, whole[n:], True, whole[:n], is_line=True), now, now.snapshot, now.offset)
+    assert left is not None and settled.n_replaced == 1
+    text = now.snapshot.text.edit(left.start, left.end, left.text.encode())
+    assert text.slice(0, len(text)).decode() == "def foo(item):\n    print(value)\n"
+
+
 def test_the_popups_entry_is_parsed_as_if_it_was_typed() -> None:
     text = Text.of("import os\n\nx = o\n")
     snapshot = DocumentSnapshot("file:///a.py", 1, "python", text)
