@@ -46,7 +46,10 @@ def unfit(case: Case) -> str:
 @asynccontextmanager
 async def scene_of(case: Case, *, n_output: int | None = None, **more: Any) -> AsyncIterator[Scene]:
     """The server that a case asks for. n_output: its model says only this output. more: settings that go before the case's."""
-    scene = Scene(Model.of_case(options.named(case.input), n_output), {**options.settings(case.input), **more})
+    model = Model.of_case(options.named(case.input), n_output)
+    if "generated_tokens_below" in case.expected:
+        model.step_s = 0.01  # a token takes its time: what ends a text is heard before the next ones are said
+    scene = Scene(model, {**options.settings(case.input), **more})
     async with scene:
         yield scene
 
