@@ -86,13 +86,14 @@ class Editor(Protocol):
 
 def until(wanted: Callable[[], Any], what: str, wait_s: float = 0) -> Any:
     """What `wanted` gives as soon as it is true."""
-    end = time.monotonic() + (wait_s or WAIT_S)
+    end, pause_s = time.monotonic() + (wait_s or WAIT_S), 0.01
     while True:
         if found := wanted():
             return found
         if time.monotonic() > end:
             raise AssertionError(f"{what} never came")
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, 0.1)  # looking costs, too: what is long in coming is looked for more rarely
 
 
 @dataclass

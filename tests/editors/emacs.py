@@ -36,10 +36,13 @@ class Emacs:
         )  # fmt: skip
         command = [*program.command, "-nw", "-Q", "-l", str(INIT)]
         self._terminal = Terminal(command, environment, scene.workspace)
-        until(self._socket_path.exists, "Emacs", wait_s=200)
         self._wire = socket.socket(socket.AF_UNIX)
-        self._wire.connect(str(self._socket_path))
+        until(self._is_connected, "Emacs", wait_s=200)
         self._answers = self._wire.makefile("r", encoding="utf-8")
+
+    def _is_connected(self) -> bool:
+        """The socket's path is there a moment before Emacs listens on it."""
+        return self._wire.connect_ex(str(self._socket_path)) == 0
 
     def _eval(self, form: str) -> Any:
         self._wire.sendall((form.replace("\n", " ") + "\n").encode())
