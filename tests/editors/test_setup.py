@@ -9,11 +9,13 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.editors import installed
@@ -157,6 +159,30 @@ def test_what_is_missing_is_told_one_after_the_other(bare: tuple[Machine, VSCode
     assert NEEDED[0] in sentence and "no built wheel of llama-cpp-python was found" in sentence
     assert sentence.removeprefix("midfill: ") in editor.status()
     assert not (machine.scene.folder / "home/midfill").exists()
+
+
+def test_a_cancelled_one_leaves_no_process_and_can_be_tried_again(bare: tuple[Machine, VSCode, _Told]) -> None:
+    machine, editor, told = bare
+    told.next()
+    machine.has("python3", _python())
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # pip waits for what this index says
+        index = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+        machine.pip_settings.write_text(UNREACHABLE.replace("http://127.0.0.1:9/simple", index).replace("= 5", "= 600"))
+        editor.choose("Set Up Anyway")
+        until(lambda: any("pip" in step for step in editor.progress()), "pip", wait_s=INSTALL_S)
+        until(lambda: _processes(machine), "a process of pip")
+        editor.choose("Cancel")
+        assert "was stopped" in told.next()
+    until(lambda: not _processes(machine), "the end of pip")
+    machine.pip_settings.write_text(UNREACHABLE)
+    editor.choose("Try Again")
+    assert "http://127.0.0.1:9" in told.next()
+
+
+def _processes(machine: Machine) -> list[str]:
+    """The command lines of those that work on the environment that is being made."""
+    lines = [" ".join(one.info["cmdline"] or []) for one in psutil.process_iter(["cmdline"])]
+    return [line for line in lines if f"/data-{machine.scene.folder.name}/" in line and " -m pip " in line]
 
 
 @pytest.fixture

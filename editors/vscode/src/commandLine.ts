@@ -9,7 +9,8 @@ export interface Ended {
   readonly lines: readonly string[]; // of both outputs, as they came
 }
 
-/** stop: ends it, first with an interrupt, so that it can leave things in order. cwd: where it runs. */
+/** stop: ends it and what it has started (pip's compilers), first with an interrupt, so that it can leave things in order.
+ * cwd: where it runs. */
 export interface RunOptions {
   readonly environment?: NodeJS.ProcessEnv;
   readonly cwd?: string;
@@ -18,6 +19,7 @@ export interface RunOptions {
 }
 
 const GRACE_MS = 5_000;
+const IS_WINDOWS = process.platform === 'win32';
 
 /** Never rejects: a program that is not there has ended with the code 127. */
 export function run(program: string, words: readonly string[], options: RunOptions = {}): Promise<Ended> {
@@ -29,6 +31,7 @@ export function run(program: string, words: readonly string[], options: RunOptio
       cwd: options.cwd,
       stdio: ['ignore', 'pipe', 'pipe'],
       windowsHide: true,
+      detached: !IS_WINDOWS, // a group of its own, so that all of it can be ended
     });
     const take = (line: string): void => {
       lines.push(line);
@@ -40,13 +43,15 @@ export function run(program: string, words: readonly string[], options: RunOptio
       splitters[0]?.feed(data);
     });
     child.stderr.setEncoding('utf8').on('data', (data: string) => splitters[1]?.feed(data));
+    let patience: NodeJS.Timeout | undefined;
     const interrupt = (): void => {
-      child.kill('SIGINT');
-      setTimeout(() => child.kill('SIGKILL'), GRACE_MS).unref();
+      endAll(child.pid, 'SIGINT');
+      patience = setTimeout(() => endAll(child.pid, 'SIGKILL'), GRACE_MS);
     };
     options.stop?.addEventListener('abort', interrupt, { once: true });
     const finish = (code: number | null, signal: NodeJS.Signals | null): void => {
       options.stop?.removeEventListener('abort', interrupt);
+      clearTimeout(patience);
       splitters.forEach((one) => one.end());
       resolve({ code, signal, stdout, lines });
     };
@@ -59,6 +64,22 @@ export function run(program: string, words: readonly string[], options: RunOptio
       interrupt();
     }
   });
+}
+
+/** pid: of the process that leads the group. */
+function endAll(pid: number | undefined, signal: NodeJS.Signals): void {
+  if (pid === undefined) {
+    return; // it never began
+  }
+  if (IS_WINDOWS) {
+    spawn('taskkill', ['/pid', String(pid), '/t', '/f'], { stdio: 'ignore', windowsHide: true }).on('error', () => undefined);
+    return;
+  }
+  try {
+    process.kill(-pid, signal);
+  } catch {
+    // all of it has ended
+  }
 }
 
 /** Cuts a stream into lines; a carriage return begins one anew, as in a progress bar. */

@@ -172,6 +172,16 @@ test('a program is run to its end, is interrupted, or is not there', async () =>
   assert.notEqual((await endless).code, 0);
 });
 
+test('what a program has started ends with it', { timeout: 60_000 }, async () => {
+  const stop = new AbortController();
+  const endless = `[process.execPath, ['-e', 'console.log("up"); setInterval(() => 0, 1000)'], { stdio: 'inherit' }]`;
+  const both = run(process.execPath, ['-e', `require('child_process').spawn(...${endless})`], {
+    stop: stop.signal,
+    onLine: () => stop.abort(),
+  });
+  assert.deepEqual((await both).lines, ['up']); // it comes when nobody holds the output any more
+});
+
 test('an environment counts when it is complete; an attempt that failed leaves none', async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'mfenv'));
   try {
