@@ -179,10 +179,13 @@ def _guessed() -> _Guess | None:
         return None
     arguments, lock = last_engine(cache_dir()), contextlib.ExitStack()
     try:
-        if arguments is None or not Path(_parsed(arguments).model).is_file():
+        if arguments is None:
+            return None
+        args = _parsed(arguments)
+        if not Path(args.model).is_file() or not isinstance(json.loads(args.settings or "{}"), dict):
             return None
         lock.enter_context(hold(cache_dir() / "last-engine.lock"))
-    except (SystemExit, Held, OSError):  # SystemExit: they are another version's
+    except (SystemExit, Held, OSError, ValueError):  # SystemExit: they are another version's
         return None
     return _Guess(arguments, lock)
 

@@ -122,7 +122,7 @@ async def served_by(launcher: Launcher, home: Path, tmp_path: Path) -> tuple[int
     return pid, name
 
 
-@pytest.mark.parametrize("guess", ["right", "another name", "no model", "nonsense"])
+@pytest.mark.parametrize("guess", ["right", "another name", "no model", "nonsense", "no settings"])
 def test_it_begins_to_be_the_engine_of_before(tmp_path: Path, home: Path, guess: str) -> None:
     kept = tmp_path / "home" / "midfill" / "last-engine.json"
 
@@ -140,10 +140,12 @@ def test_it_begins_to_be_the_engine_of_before(tmp_path: Path, home: Path, guess:
             )
         elif guess == "nonsense":
             kept.write_text('["engine", "--background", "--what"]')
+        elif guess == "no settings":
+            kept.write_text(json.dumps([*(last_engine(kept.parent) or ()), "--settings={"]))
         second = spare.if_needed()
         assert second is not None
         session = pid_of(second)
-        begun = guesser(tmp_path) if guess != "nonsense" else 0
+        begun = guesser(tmp_path) if guess not in ("nonsense", "no settings") else 0
         third = spare.if_needed()  # does not begin as well
         assert third is not None
         pid, told = await served_by(make(tmp_path, home, second), home, tmp_path)
