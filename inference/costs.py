@@ -14,7 +14,7 @@ import math
 import statistics
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from inference.types import Costs
@@ -49,6 +49,11 @@ class CostTable:
     def rows(self) -> tuple[tuple[int, float], ...]:
         """All entries, by number of rows."""
         return tuple((n, self._ms[n]) for n in self._counts)
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """The numbers of rows that have an entry, ascending."""
+        return self._counts
 
     def cost(self, n: int) -> float:
         """At most how many ms a step of n rows takes. Beyond the largest entry: as many such steps as hold n rows."""

@@ -14,6 +14,7 @@ or to check drafts. Decides anew before each step:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from inference.costs import CostTable
 from inference.drafts.acceptance import Acceptance
@@ -36,6 +37,14 @@ class _Account:
     pause: int = PAUSE
     n_passed: int = 0  # chances since it was last tried without hope
     is_off: bool = False
+
+
+class Judgement(NamedTuple):
+    """gain: ms that are probably gained by trying the draft as far as that is best; what is negative loses. n: how many of its
+    tokens may be tried; 0: none, it gains nothing or may lose too much."""
+
+    gain: float
+    n: int
 
 
 class Controller:
@@ -62,21 +71,31 @@ class Controller:
         """How often a source's tokens are right, whatever their grade."""
         return self._of(source).acceptance.typical
 
-    def gain(self, draft: Draft, n_rows: int, n_own: int) -> float:
-        """ms that are probably gained by trying the draft as far as that is best. What is negative loses.
+    def judge(self, draft: Draft, n_rows: int, n_own: int) -> Judgement:
+        """n_rows: of the step without it, n_own of these are the run's.
 
-        n_rows: of the step without it, n_own of these are the run's.
+        Whether anything is gained is a question of steps saved; which length is best, of what a token costs otherwise, which is
+        less than a step where drafts are right.
         """
-        return self._best(draft, n_rows, n_own)[0]
+        acceptance, table = self._of(draft.source).acceptance, self._table
+        expected, lengths = acceptance.expected(draft.grades), self._lengths(draft, n_rows)
+        added = {n: self._added(n, n_rows) for n in lengths}
+        step = self._step_worth(n_rows, n_own)
+        token = min(1.0, min(table.cost(1 + n) / (1 + expected[n - 1]) for n in lengths) / table.cost(1)) * step
+        best = max(lengths, key=lambda n: token * expected[n - 1] - added[n])
+        gain = step * expected[best - 1] - added[best]
+        if gain <= _EVEN:
+            return Judgement(gain, 0)
+        sure = acceptance.expected(draft.grades, cautious=True)
+        gaining = [n for n in lengths if n <= best and step * sure[n - 1] - added[n] > _EVEN]
+        return Judgement(gain, max((n for n in gaining if self.allows(added[n] + draft.ms)), default=0))
 
-    def decide(self, draft: Draft, n_rows: int, n_own: int) -> int:
+    def decide(self, draft: Draft, judged: Judgement, n_rows: int) -> int:
         """How many of its tokens are tried in this step; 0: none."""
-        gain, n = self._best(draft, n_rows, n_own)
-        self._of(draft.source).is_off = gain <= _EVEN
-        if gain <= _EVEN or not n:
-            return 0
-        self.stakes(draft.cut(n), n_rows)
-        return n
+        self._of(draft.source).is_off = judged.gain <= _EVEN
+        if judged.n:
+            self.stakes(draft.cut(judged.n), n_rows)
+        return judged.n
 
     def outlook(self, source: str, draft_ms: float, n_rows: int, most: int) -> tuple[float, float, float]:
         """Of a source that takes draft_ms for each token, before anything is drafted: ms gained by a draft of the best length,
@@ -156,21 +175,6 @@ class Controller:
     def _lengths(self, draft: Draft, n_rows: int) -> list[int]:
         """Lengths that may be best: those up to an entry of the table, and the whole."""
         longest = len(draft.tokens)
-        entries = [n - n_rows for n, _ in self._table.rows]
+        entries = [n - n_rows for n in self._table.counts]
         lengths = {n for n in entries if 0 < n < longest} if entries else set(range(1, longest))
         return sorted({*lengths, longest})
-
-    def _best(self, draft: Draft, n_rows: int, n_own: int) -> tuple[float, int]:
-        """ms gained, and by which length, of those that may be tried; 0: of none. Whether anything is gained is a question of
-        steps saved; which length is best, of what a token costs otherwise, which is less than a step where drafts are right."""
-        expected = self._of(draft.source).acceptance.expected(draft.grades)
-        step, lengths = self._step_worth(n_rows, n_own), self._lengths(draft, n_rows)
-        token = min(1.0, min(self._table.cost(1 + n) / (1 + expected[n - 1]) for n in lengths) / self._table.cost(1)) * step
-        best = max(lengths, key=lambda n: token * expected[n - 1] - self._added(n, n_rows))
-        gain = step * expected[best - 1] - self._added(best, n_rows)
-        if gain <= _EVEN:
-            return gain, 0
-        sure = self._of(draft.source).acceptance.expected(draft.grades, cautious=True)
-        gains = {n: step * sure[n - 1] - self._added(n, n_rows) for n in lengths}
-        allowed = [n for n in lengths if n <= best and self.allows(self._added(n, n_rows) + draft.ms) and gains[n] > _EVEN]
-        return (gain, allowed[-1]) if allowed else (gain, 0)

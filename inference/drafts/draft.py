@@ -76,6 +76,10 @@ class ComputedSource(Protocol):
     def close(self) -> None: ...
 
 
-def grade_of(n: int) -> int:
-    """The grade of a token that follows n tokens which agree."""
-    return bisect_right(_LENGTHS, n)
+def grades_of(n: int, length: int) -> tuple[int, ...]:
+    """The grades of so many tokens, the first of which follows n tokens that agree."""
+    known = _GRADES[n : n + length]
+    return known + (N_GRADES - 1,) * (length - len(known))
+
+
+_GRADES = tuple(bisect_right(_LENGTHS, n) for n in range(_LENGTHS[-1]))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from inference.backend import Vocab
 from inference.costs import CostTable
 from inference.drafts.chunks import Chunks
-from inference.drafts.controller import Controller
+from inference.drafts.controller import Controller, Judgement
 from inference.drafts.draft import ComputedSource, Draft, Source
 from inference.drafts.found import Lookup, Previous
 from inference.drafts.trail import Trail
@@ -119,6 +119,7 @@ class Drafting:
 
     def _draft(self, run: Run, n_own: int, n_rows: int, most: int) -> Draft | None:
         best: Draft | None = None
+        judged = Judgement(0.0, 0)
         if self._sources:
             trail = self._trail(run)
             found = [self._fitting(run, source.propose(run, trail, most)) for source in self._sources]
@@ -126,16 +127,18 @@ class Drafting:
             if self._forced and proposals:
                 return proposals[0].cut(self._forced)
             self._watch(run, proposals)
-            best = max(proposals, key=lambda draft: self.controller.gain(draft, n_rows, n_own), default=None)
-        pays = best is not None and self.controller.gain(best, n_rows, n_own) > 0
+            if proposals:
+                judgements = [self.controller.judge(draft, n_rows, n_own) for draft in proposals]
+                i = max(range(len(proposals)), key=lambda i: judgements[i].gain)
+                best, judged = proposals[i], judgements[i]
         is_reading = self.partner is not None and self.partner.is_reading
-        if self.computed is not None and not self.computed.is_lost and not pays and not is_reading:
+        if self.computed is not None and not self.computed.is_lost and judged.gain <= 0 and not is_reading:
             draft = self._computed(self.computed, run, n_rows, min(most, _LONGEST_COMPUTED))
             if draft is not None:
                 return draft
         if best is None or self._forced:
             return None
-        n = self.controller.decide(best, n_rows, n_own)
+        n = self.controller.decide(best, judged, n_rows)
         if not n:
             return None
         at, proposals = self._watched[run]

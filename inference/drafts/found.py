@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.drafts.draft import Draft, grade_of
+from inference.drafts.draft import Draft, grades_of
 from inference.drafts.match import longest_match
 from inference.drafts.trail import GAP, Trail
 from inference.healing import HealingIndex
@@ -83,4 +83,4 @@ def _draft(source: str, tokens: NDArray[np.int32], n_agreeing: int) -> Draft | N
     found = tokens[: gaps[0]].tolist() if len(gaps) else tokens.tolist()
     if not found:
         return None
-    return Draft(source, tuple(found), tuple(grade_of(n_agreeing + i) for i in range(len(found))))
+    return Draft(source, tuple(found), grades_of(n_agreeing, len(found)))

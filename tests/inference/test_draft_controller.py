@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from inference.costs import CostTable
 from inference.drafts.controller import PAUSE, Controller
-from inference.drafts.draft import N_GRADES, Draft, grade_of
+from inference.drafts.draft import N_GRADES, Draft, grades_of
 from inference.types import Costs
 
 SMALL = ((1, 27.0), (2, 48.0), (4, 66.0), (8, 110.0), (16, 174.0), (32, 322.0))
@@ -25,7 +25,12 @@ def controller(rows: tuple[tuple[int, float], ...]) -> tuple[Controller, CostTab
 
 
 def draft(n: int, n_agreeing: int, source: str = "s", ms: float = 0.0) -> Draft:
-    return Draft(source, tuple(range(n)), tuple(grade_of(n_agreeing + i) for i in range(n)), ms)
+    return Draft(source, tuple(range(n)), grades_of(n_agreeing, n), ms)
+
+
+def decide(one: Controller, offer: Draft, n_rows: int) -> int:
+    """Of a run with one row."""
+    return one.decide(offer, one.judge(offer, n_rows, 1), n_rows)
 
 
 class Text:
@@ -42,7 +47,7 @@ class Text:
         while n_tokens > 0:
             offer = draft(min(length, max(1, n_tokens - 1)), n_agreeing, source)
             self.controller.begin_step()
-            n = self.controller.decide(offer, 1, 1)
+            n = decide(self.controller, offer, 1)
             n_right = 0
             while n_right < n and self.random.random() < right:
                 n_right += 1
@@ -79,7 +84,7 @@ def test_who_is_right_only_while_nothing_is_tried_gains_nothing_by_it(rows, seed
     for _ in range(400):
         offer = draft(chance.randrange(1, 40), 50)
         one.begin_step()
-        n = one.decide(offer, 1, 1)
+        n = decide(one, offer, 1)
         one.stepped(1)
         if n:
             one.learn(offer.cut(n), 0, 1, 1)
@@ -91,16 +96,16 @@ def test_who_is_right_only_while_nothing_is_tried_gains_nothing_by_it(rows, seed
 
 def test_several_drafts_of_a_step_may_not_lose_more_than_one_might() -> None:
     one, table = controller(GPU)
-    while one.decide(draft(3, 50), 1, 1) == 0:
+    while decide(one, draft(3, 50), 1) == 0:
         one.begin_step()
         one.stepped(1)
     n_rows, n_drafts = 2, 1
-    while n := one.decide(draft(3, 50, "other"), n_rows, 1):
+    while n := decide(one, draft(3, 50, "other"), n_rows):
         n_rows, n_drafts = n_rows + n, n_drafts + 1
     balance = one._purse.balance
     assert table.cost(n_rows) - table.cost(1) <= balance + 1e-9 and n_drafts <= 2
     one.begin_step()
-    assert one.decide(draft(3, 50), 1, 1) > 0
+    assert decide(one, draft(3, 50), 1) > 0
 
 
 @pytest.mark.parametrize("rows", [SMALL, LARGE, DEAR])
@@ -146,7 +151,7 @@ def test_sources_are_judged_apart() -> None:
 
 def test_a_draft_beside_others_is_worth_what_their_step_would_be_shorter_by() -> None:
     one, _ = controller(SMALL)
-    alone, beside = (one.gain(draft(3, 40), n_rows, 1) for n_rows in (1, 8))
+    alone, beside = (one.judge(draft(3, 40), n_rows, 1).gain for n_rows in (1, 8))
     assert alone > 0 > beside
 
 
@@ -154,10 +159,10 @@ def test_its_length_is_the_one_that_makes_a_token_cheapest() -> None:
     sure, _ = controller(GPU)
     for _ in range(40):
         sure.learn(draft(8, 40), 8, 1, 1)
-    assert sure.decide(draft(31, 40), 1, 1) == 31
+    assert decide(sure, draft(31, 40), 1) == 31
     unsure, _ = controller(SMALL)
     for grade in range(N_GRADES):
         for _ in range(80):
             unsure.learn(Draft("s", (1, 2), (grade, grade)), 1, 1, 1)
             unsure.learn(Draft("s", (1, 2, 3), (grade,) * 3), 3, 1, 1)
-    assert 0 < unsure.decide(draft(31, 40), 1, 1) <= 7
+    assert 0 < decide(unsure, draft(31, 40), 1) <= 7
