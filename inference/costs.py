@@ -103,4 +103,6 @@ class CostTable:
             insort(self._counts, n)
         self._ms[n] = ms
         per_token = min((self._ms[n] / n for n in self._counts if n >= _MANY_ROWS), default=self._costs.prefill_ms_per_token)
-        self._costs = replace(self._costs, prefill_ms_per_token=per_token, step_ms=self._ms.get(1, self._costs.step_ms))
+        step_ms = self._ms.get(1, self._costs.step_ms)
+        if (per_token, step_ms) != (self._costs.prefill_ms_per_token, self._costs.step_ms):
+            self._costs = replace(self._costs, prefill_ms_per_token=per_token, step_ms=step_ms)

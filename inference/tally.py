@@ -6,7 +6,6 @@ Owned by the engine's thread; other threads may read it (`counters`, `claims`), 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from inference.run import Run
 from inference.types import ClaimKind, Counters
@@ -33,12 +32,11 @@ class Tally:
             for position in range(run.pos, run.pos + n):
                 add[run.role(position)] += 1
         old = self.counters
-        self.counters = replace(
-            old,
-            n_steps=old.n_steps + 1,
+        self.counters = Counters(
             prompt=old.prompt + add["prompt"],
             healing=old.healing + add["healing"],
             generated=old.generated + add["generated"],
             background=old.background + add["background"],
+            n_steps=old.n_steps + 1,
             drafted=old.drafted + n_drafted,
         )

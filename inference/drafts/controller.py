@@ -162,7 +162,10 @@ class Controller:
         self._purse.settled(-ms, self._table.cost(1))
 
     def _of(self, source: str) -> _Account:
-        return self._accounts.setdefault(source, _Account(Acceptance()))
+        account = self._accounts.get(source)
+        if account is None:
+            account = self._accounts[source] = _Account(Acceptance())
+        return account
 
     def _step_worth(self, n_rows: int, n_own: int) -> float:
         """What a token of a run is worth: what it adds to a step, alone or beside others."""

@@ -213,10 +213,14 @@ class Drafting:
         if draft is None or not draft.tokens:
             return None
         rest, only_line = run.rest, run.request.first_line
+        pieces, stops = self._vocab.pieces, self._vocab.stop_tokens
+        n_known = len(pieces)
         for n, token in enumerate(draft.tokens):
-            if not 0 <= token < len(self._vocab.pieces) or token in self._vocab.stop_tokens:
+            if not 0 <= token < n_known or token in stops:
                 return draft.cut(n) if n else None
-            piece = self._vocab.pieces[token]
+            if not (rest or only_line):
+                continue
+            piece = pieces[token]
             if rest and not (piece and (piece.startswith(rest) or rest.startswith(piece))):
                 return draft.cut(n) if n else None
             if only_line and b"\n" in piece[len(rest) :]:
