@@ -10,8 +10,9 @@ once, whatever it costs; then the controller has all of them, and begins anew wi
 
 Costs are those of all places, steps of forced sources those of the first `--forced`, times of the first `--timed`; there are
 some more of them in the second task, where what drafts save has to be earned first. Where a near tie parts two texts, both
-are counted by their own tokens. The tables are measured when a run begins, and stand still. With `--out` an interrupted run
-goes on where it was. `positions`: how often a token of the draft model stands if all before it do, by position; `--rates FILE`
+are counted by their own tokens. The tables are measured when a run begins, on an empty cache; for what is counted they
+stand still, for what is timed they learn what steps take, as in the product. With `--out` an interrupted run goes on.
+`positions`: how often a token of the draft model stands if all before it do, by position; `--rates FILE`
 writes them for `bench.gpu.drafting`.
 """
 
@@ -62,16 +63,16 @@ class Passes:
         self._places, self._forced, self._timed = places, places[:n_forced], places[:n_timed]
 
     def counted(self, kind: str) -> Pass:
-        return self._of(kind, kind, self._places if kind in (OFF, ALL) else self._forced)
+        return self._of(kind, kind, self._places if kind in (OFF, ALL) else self._forced, learns=False)
 
     def timed(self, kind: str, i: int) -> Pass:
-        return self._of(f"{kind} {i}", kind, self._timed)
+        return self._of(f"{kind} {i}", kind, self._timed, learns=True)
 
-    def _of(self, case: str, kind: str, places: tuple[Place, ...]) -> Pass:
+    def _of(self, case: str, kind: str, places: tuple[Place, ...], *, learns: bool) -> Pass:
         known = self._log.get(self._task, case)
         if known is not None:
             return Pass(**known)
-        made = self._rig.run(places, kind)
+        made = self._rig.run(places, kind, learns=learns)
         self._log.add(self._task, case, asdict(made))
         return made
 

@@ -1,8 +1,9 @@
 """One model, and perhaps a draft of it, run over the places of a task with drafts of one kind or without.
 
 Owns the passes: what is written at each place, in how many steps, what these cost by the table, how long they took. Everything
-but the writing is done before: a prompt is in the cache when its pass begins, so a pass is made of steps that write. The table
-stands still, so that two passes with the same steps cost the same.
+but the writing is done before: a prompt is in the cache when its pass begins, so a pass is made of steps that write. Counted is
+by a table that stands still, so that two passes with the same steps cost the same; what is timed has one that goes on learning
+what steps take, as in the product.
 """
 
 from __future__ import annotations
@@ -99,12 +100,13 @@ class Pass:
 
 @dataclass
 class Rig:
-    """table, draft_table: of the two, standing still."""
+    """table, draft_table: of the two, standing still. Those that learn begin as these are, and go through all passes."""
 
     target: Any
     table: CostTable
     draft: Any = None
     draft_table: CostTable | None = None
+    _live: dict[str, CostTable] = field(default_factory=dict)
     _states: dict[tuple[int, ...], bytes] = field(default_factory=dict)
     _earlier: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -112,11 +114,13 @@ class Rig:
     def sources(self) -> tuple[str, ...]:
         return (PREVIOUS, LOOKUP, MODEL) if self.draft is not None else (PREVIOUS, LOOKUP)
 
-    def run(self, places: Sequence[Place], kind: str) -> Pass:
-        """kind: a source that is forced, ALL with the controller, or OFF."""
-        target = Priced(self.target, self.table)
+    def run(self, places: Sequence[Place], kind: str, *, learns: bool = False) -> Pass:
+        """kind: a source that is forced, ALL with the controller, or OFF. learns: the tables do."""
+        target = Priced(self.target, self._learning("target", self.table) if learns else self.table)
         target.begin()
-        draft = Priced(self.draft, self.draft_table) if self.draft is not None and self.draft_table is not None else None
+        draft = None
+        if self.draft is not None and self.draft_table is not None:
+            draft = Priced(self.draft, self._learning("draft", self.draft_table) if learns else self.draft_table)
         if draft is not None:
             draft.begin()
             draft.is_counting = True
@@ -157,9 +161,14 @@ class Rig:
             return drafting
 
         return Engine(
-            target, n_ctx=target.n_ctx_seq, n_sequences=2, costs=self.table.costs, table=self.table,
+            target, n_ctx=target.n_ctx_seq, n_sequences=2, costs=target.table.costs, table=target.table,
             make_drafting=None if kind == OFF else make,
         )  # fmt: skip
+
+    def _learning(self, name: str, table: CostTable) -> CostTable:
+        if name not in self._live:
+            self._live[name] = CostTable(table.costs, table.rows)
+        return self._live[name]
 
     def _warm(self, engine: Engine, request: GenerationRequest) -> None:
         """Its prompt is in the cache afterwards. It is evaluated once for all passes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from bench.gpu.random_model import write as write_shape
 from bench.progress import Progress
 from bench.revision import ROOT
 from bench.speculation import LEAST_PAIRS, Passes, keep_rates, parser, rates_of, ratios, table
-from bench.speculation_rig import ALL, OFF, Rig, StandingTable
-from bench.speculation_tasks import CHANGED, NEW, REPEATED, tasks
+from bench.speculation_rig import ALL, OFF, Pass, Rig, StandingTable
+from bench.speculation_tasks import CHANGED, NEW, REPEATED, Place, tasks
 from inference.config import EngineConfig
 from inference.drafts.found import LOOKUP, PREVIOUS
 from inference.drafts.model import MODEL
@@ -75,6 +76,14 @@ def test_every_figure_is_there_and_counts_what_it_says(rig: Rig, tmp_path: Path)
     assert table({"model": "m", "draft": "d", "tasks": {CHANGED: made}}).count("<= 1.020") == 1
 
 
+def test_only_what_is_timed_learns_what_steps_take(rig: Rig) -> None:
+    places, before = tasks(8, 1)[REPEATED][:1], rig.table.rows
+    rig.run(places, ALL)
+    assert not rig._live
+    rig.run(places, ALL, learns=True)
+    assert rig.table.rows == before and rig._live["target"].rows != before and set(rig._live) == {"target", "draft"}
+
+
 def test_an_interrupted_run_goes_on_with_what_is_known(rig: Rig, tmp_path: Path) -> None:
     places, out = tasks(8, 2)[CHANGED], tmp_path / "out"
     made = ratios(Passes(rig, CaseLog(out, {}), CHANGED, places, 1, 1), rig.sources, 2, Progress("pass"), CHANGED)
@@ -83,7 +92,12 @@ def test_an_interrupted_run_goes_on_with_what_is_known(rig: Rig, tmp_path: Path)
     out.write_text("\n".join(lines[:-2]) + "\n")
     asked: list[tuple[int, str]] = []
     run, rig_ = rig.run, replace(rig)
-    rig_.run = lambda places, kind: (asked.append((len(places), kind)), run(places, kind))[1]  # type: ignore[method-assign]
+
+    def asking(places: Sequence[Place], kind: str, *, learns: bool = False) -> Pass:
+        asked.append((len(places), kind))
+        return run(places, kind, learns=learns)
+
+    rig_.run = asking  # type: ignore[method-assign]
     again = ratios(Passes(rig_, CaseLog(out, {}), CHANGED, places, 1, 1), rig.sources, 2, Progress("pass"), CHANGED)
     assert asked == [(1, OFF), (1, ALL)], "what is timed is the first place alone"
     assert {**again, "clock_ratio_controller": 0} == {**made, "clock_ratio_controller": 0}
