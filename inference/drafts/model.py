@@ -25,6 +25,7 @@ from inference.costs import CostTable
 from inference.drafts.draft import Draft, Worth
 from inference.healing import HealingIndex
 from inference.run import Run
+from inference.sampler import highest
 from inference.sequence import WIDTH, Sequence, n_common_packed, pack
 
 _log = logging.getLogger(__name__)
@@ -157,7 +158,7 @@ class DraftModel:
         scores = logits if allowed is None else logits[allowed[allowed < len(logits)]]
         if not len(scores):
             return -1, 0.0
-        i = int(np.argmax(scores))
+        i = highest(scores)
         probability = 1.0 / float(np.exp(scores - scores[i]).sum(dtype=np.float64))
         return (i if allowed is None else int(allowed[i])), probability
 
