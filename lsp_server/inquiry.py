@@ -15,7 +15,7 @@ from typing import Protocol
 from context.ranking import DefinitionRow, Here, ImportedFile, NameUse, Ranked, rank
 from context.symbol_types import Definition, FileSymbols, Import, Use
 from context.types import DocumentSnapshot
-from context.zones.focus import Focus
+from context.zones.focus import Focus, names_around
 from lsp_server.index.rows import Defined, FileRow, UsedIn
 from lsp_server.layouts import file_name
 from lsp_server.quoting import Material
@@ -100,7 +100,7 @@ class Inquiry:
         )
         own = self._recent.of(snapshot.doc_id)
         return Material(
-            snapshot, path, symbols, focus, frozenset(used), around, ranked, definitions, callers, others, own,
+            snapshot, path, symbols, focus, names_around(symbols, focus), around, ranked, definitions, callers, others, own,
             self._rules(path, rules),
         )  # fmt: skip
 

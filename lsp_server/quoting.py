@@ -36,9 +36,9 @@ _RULES, _CALLER, _OPEN, _EDIT, _EDITED = 1000, 110, 40, 60, 90  # points
 @dataclass(frozen=True, slots=True)
 class Material:
     """All that was found. symbols: of the document; ranked: best first; definitions: of other files, by path; callers: paths
-    of files that call what the cursor is in; names: used in the focus; near: bytes [start, end) of the document that its
-    prompt holds anyway; rules: path of the file with the project's rules, "" = none. open_texts: of documents that are open,
-    by path: what the editor has, not the disk."""
+    of files that call what the cursor is in; names: used in the class around the focus, or in the focus, where there is none;
+    near: bytes [start, end) of the document that its prompt holds anyway; rules: path of the file with the project's rules,
+    "" = none."""
 
     snapshot: DocumentSnapshot
     path: str

@@ -238,7 +238,7 @@ class References:
             snapshot, offset, symbols, focus, names, use.near, use.rules, book.ranked
         )  # fmt: skip
         naming = Naming(self._inquiry.told, source_of, path_of, lambda path: not self._why_private(source_of(path)))
-        around = Around(text.slice(*material.near).decode("utf-8", "replace"), near)
+        around = Around(text.slice(*material.near).decode("utf-8", "replace"), material.names)
         limits = use.limits(len(text))
         loop = asyncio.get_running_loop()
 

@@ -1,7 +1,7 @@
 """What somebody is working on at a place: the function or class around the cursor, and the names that matter there.
 
 Owns the *focus*, a stretch of the file inside of which moving changes nothing: names in it are near, wherever in it the
-cursor is. Pure.
+cursor is. And the wider one whose names decide how much is shown of what was found: that is the class around it. Pure.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from context.text import Text
 
 _INDENTED = frozenset({"python"})  # a block ends with its last statement; whether one is still in it the indentation tells
 _HOLDS = frozenset({"function", "method", "class", "interface", "module"})
+_CLASSES = frozenset({"class", "interface"})
 _MOST_BYTES = 8192  # of a focus: of a longer function or class the part around the cursor, on a coarse grid
 _GRID = 2048
 _LOOK_BACK = 2048
@@ -88,6 +89,15 @@ def names_in(symbols: FileSymbols, focus: Focus) -> tuple[NameUse, ...]:
         before = found.get(use.name, NameUse(use.name, 0, 0, distance))
         found[use.name] = NameUse(use.name, before.count + 1, before.n_calls + use.is_call, min(before.distance, distance))
     return tuple(found[name] for name in sorted(found) if found[name].distance <= FAR_BYTES)
+
+
+def names_around(symbols: FileSymbols, focus: Focus) -> frozenset[str]:
+    """The names that are used in the innermost class around the focus; outside of classes, in the focus."""
+    classes = [each for each in symbols.definitions if each.kind in _CLASSES and each.start <= focus.start < each.end]
+    if classes:
+        inner = max(classes, key=lambda each: (each.start, -each.end))
+        focus = _bounded(inner.start, max(inner.end, focus.end), focus.start, focus.name)
+    return frozenset(use.name for use in symbols.uses if focus.start <= use.start < focus.end)
 
 
 def enclosing(symbols: FileSymbols, focus: Focus) -> Definition | None:

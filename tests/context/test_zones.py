@@ -16,7 +16,7 @@ from context.syntax import NoTree, parse
 from context.text import Edit, Text
 from context.types import DocumentSnapshot, FileName, Limits, Plan, Prompt
 from context.zones.edits import diff_lines, touched
-from context.zones.focus import definition_at, focus_of, names_in
+from context.zones.focus import definition_at, focus_of, names_around, names_in
 from context.zones.heads import heads
 from context.zones.information import droppable, is_protected
 from context.zones.likeness import Shingled, normalized, shingles
@@ -335,6 +335,32 @@ def test_heads_of_what_encloses_the_cursor_outside_the_window() -> None:
     assert heads(tree, text, end, text.line_start(5), 200, table) == b"class Cart:\n    # ...\n"
     assert heads(tree, text, end, window, 12, table) in (b"", b"    def second(self, item):\n        # ...\n")
     assert heads(tree, text, end, 0, 200, table) == b"" and heads(None, text, end, window, 200, table) == b""
+
+
+TWO = """class Desk:
+    def pay(self, cart):
+        return cart.add(1)
+
+    def close(self, till):
+        return till.count()
+
+
+def last(door):
+    door.lock()
+"""
+
+
+def test_what_decides_how_much_of_a_piece_is_shown_is_the_same_in_a_whole_class() -> None:
+    text, symbols = Text.of(TWO), symbols_of("python", TWO.encode())
+
+    def names(place: str) -> frozenset[str]:
+        return names_around(symbols, focus_of(symbols, text, TWO.index(place)))
+
+    assert names("add") == names("till.") == names("def close") >= {"cart", "add", "till", "count"}
+    assert names("door.") >= {"door", "lock"} and not names("door.") & {"add", "till"}
+    source = TWO[: TWO.index("def last")].rstrip()
+    typed, known = Text.of(source + "\n\n        "), symbols_of("python", source.encode())
+    assert names_around(known, focus_of(known, typed, len(typed))) == names("add"), "by its indentation in it"
 
 
 def test_the_focus_is_the_function_and_moving_in_it_changes_nothing() -> None:
