@@ -22,7 +22,7 @@ from typing import Any
 from lsprotocol import types
 
 from inference.config import EngineConfig
-from inference.types import GenerationRequest
+from inference.types import FinishReason, GenerationRequest, GenerationStats, Priority, TokenEvent
 from lsp_server import app, handlers
 from lsp_server.__main__ import main
 from tests.cases.scripted import Model, ScriptedClient, SeenPrompt
@@ -60,9 +60,32 @@ class Client(ScriptedClient):
         super().__init__(Model.saying(), config)
         self._script = script
 
+    def submit(self, request: GenerationRequest) -> Any:
+        """Where the script has nothing to say the engine is not asked: it would remember that end, and what it makes up instead
+        would be healed on when the next character is typed."""
+        is_said = request.priority is Priority.TYPING or (request.priority is Priority.PREFETCH and request.n_max)
+        if is_said and not self._rest(request):
+            self._script.note("generation")
+            return _Silence(request)
+        return super().submit(request)
+
+    def _rest(self, request: GenerationRequest) -> str:
+        return self._script.rest(SeenPrompt.of(request, self.model.vocab).before)
+
     def _says(self, request: GenerationRequest, n_before: int) -> tuple[int, ...]:
         self._script.note("generation")
-        return self.model.vocab.encode_special(self._script.rest(SeenPrompt.of(request, self.model.vocab).before))
+        return self.model.vocab.encode_special(self._rest(request))
+
+
+class _Silence:
+    def __init__(self, request: GenerationRequest) -> None:
+        self._event = TokenEvent(request.request_id, "", GenerationStats(), FinishReason.STOP)
+
+    async def next(self) -> TokenEvent:
+        return self._event
+
+    def cancel(self) -> None:
+        return
 
 
 def spy(script: Script) -> None:

@@ -40,7 +40,7 @@ class Machine:
         self.programs.mkdir()
         self.pip_settings = scene.folder / "pip.conf"
         self.pip_settings.touch()
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NODE_"))}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NODE_", "MIDFILL_"))}
         ours = {name: value for name, value in scene.environment.items() if name != "PYTHONPATH"}
         pip = {"PIP_CACHE_DIR": str(pip_cache), "PIP_CONFIG_FILE": str(self.pip_settings)}
         self.environment = {**kept, **ours, **pip, "PATH": str(self.programs), "SHELL": "/bin/sh"}
