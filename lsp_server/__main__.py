@@ -128,14 +128,15 @@ class _Version(argparse.Action):
 
 
 def _serve() -> int:
+    from lsp_server import spare
+
+    engine = spare.if_needed()  # first of all: it has more to import than this process, and its pipes are its own
     from lsp_server.stdio import claim_stdio, leave, run_to_exit
 
     pipes = claim_stdio()  # before anything that could print, and before any native library
     try:
-        from lsp_server import spare
         from lsp_server.interpreter import importing
 
-        engine = spare.if_needed()
         with importing():
             from lsp_server.app import serve
 
