@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases.drivers.reuse import NO_ADOPTING, Watched, cells_of_the_window_only, cold, compare, hashing, places
+from tests.cases.drivers.reuse import NO_ADOPTING, PLAIN, Watched, cells_of_the_window_only, cold, compare, hashing, places
 from tests.cases.scene import URI, Scene
 from tests.support.client import in_loop
 from tests.support.tiny_gguf import write_tiny
@@ -59,23 +59,24 @@ async def test_documents_with_the_same_text_share_a_cache_and_no_answer_of_anoth
         for turn in range(2):
             for i, text in enumerate(texts):
                 for uri in (URI, f"file:///w/{i}.py", f"untitled:{i}-{turn}"):
-                    scene.open(text, uri)
-                    plain.open(text, f"file:///w/plain-{i}.py")
+                    scene.open(text, uri, PLAIN)
+                    plain.open(text, f"file:///w/plain-{i}.py", PLAIN)
                     got = await scene.ask(1, 8, uri=uri)
                     want = await plain.ask(1, 8, uri=f"file:///w/plain-{i}.py")
-                    assert [item["insertText"] for item in got] == [item["insertText"] for item in want]
+                    why = f"{uri} at {turn}, {i}: {await scene.reason()}"
+                    assert [item["insertText"] for item in got] == [item["insertText"] for item in want], why
 
 
 @in_loop
 async def test_a_document_that_is_closed_while_it_is_answered_leaves_nothing_behind() -> None:
     async with Scene(options={"adopt_ms": 600_000}, open_client=hashing) as scene:
-        scene.open("total = \nb = 1\n", language="plaintext")
+        scene.open("total = \nb = 1\n", language=PLAIN)
         first = await scene.ask(0, 8)
         scene.client.close(URI)
-        scene.open("total = \nb = 2\n", language="plaintext")
+        scene.open("total = \nb = 2\n", language=PLAIN)
         second = await scene.ask(0, 8)
         scene.client.close(URI)
-        scene.open("total = \nb = 1\n", language="plaintext")
+        scene.open("total = \nb = 1\n", language=PLAIN)
         assert scene.n_calls == 2
         assert await scene.ask(0, 8) != second
         assert scene.n_calls == 3, "answered from what a closed document left"
