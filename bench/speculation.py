@@ -11,7 +11,10 @@ once, whatever it costs; then the controller has all of them, and begins anew wi
 Costs are those of all places, steps of forced sources those of the first `--forced`, times of the first `--timed`; there are
 some more of them in the second task, where what drafts save has to be earned first. Where a near tie parts two texts, both
 are counted by their own tokens. The tables are measured when a run begins, on an empty cache; for what is counted they
-stand still, for what is timed they learn what steps take, as in the product. With `--out` an interrupted run goes on.
+stand still. What is timed is a session in which all places of the task were written once before, drafts as the controller
+decided: the tables have learnt what steps take behind so many tokens, and so much is earned as there would be. With `--out` an
+interrupted run goes on; its session begins with those places once more.
+`drafted_timed`: tokens that stand and that were drafted in the timed passes, by source.
 `positions`: how often a token of the draft model stands if all before it do, by position; `--rates FILE`
 writes them for `bench.gpu.drafting`.
 """
@@ -23,7 +26,7 @@ import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,7 +40,7 @@ from bench.errors import BenchError
 from bench.progress import Progress
 from bench.results import median
 from bench.revision import revision
-from bench.speculation_rig import ALL, OFF, Pass, Rig, StandingTable
+from bench.speculation_rig import ALL, OFF, Pass, Rig, Session, StandingTable
 from bench.speculation_tasks import NEW, REPEATED, Place, tasks
 from inference.config import EngineConfig
 from inference.drafts.found import LOOKUP
@@ -61,18 +64,26 @@ class Passes:
     ) -> None:
         self._rig, self._log, self._task = rig, log, task
         self._places, self._forced, self._timed = places, places[:n_forced], places[:n_timed]
+        self._session: Session | None = None
 
     def counted(self, kind: str) -> Pass:
-        return self._of(kind, kind, self._places if kind in (OFF, ALL) else self._forced, learns=False)
+        return self._of(kind, lambda: self._rig.run(self._places if kind in (OFF, ALL) else self._forced, kind))
 
     def timed(self, kind: str, i: int) -> Pass:
-        return self._of(f"{kind} {i}", kind, self._timed, learns=True)
+        """The i-th of its kind."""
+        return self._of(f"{kind} {i}", lambda: self._rig.run(self._timed, kind, self._in_session()))
 
-    def _of(self, case: str, kind: str, places: tuple[Place, ...], *, learns: bool) -> Pass:
+    def _in_session(self) -> Session:
+        if self._session is None:
+            self._session = Session()
+            self._rig.run(self._places, ALL, self._session)
+        return self._session
+
+    def _of(self, case: str, run: Callable[[], Pass]) -> Pass:
         known = self._log.get(self._task, case)
         if known is not None:
             return Pass(**known)
-        made = self._rig.run(places, kind, learns=learns)
+        made = run()
         self._log.add(self._task, case, asdict(made))
         return made
 
@@ -90,11 +101,12 @@ def ratios(passes: Passes, sources: tuple[str, ...], n_pairs: int, progress: Pro
         forced[source] = passes.counted(source)
     progress.show(name, 1 + len(sources), n_total)
     decided = passes.counted(ALL)
-    pairs = []
+    pairs, with_drafts = [], []
     for i in range(n_pairs):
         progress.show(name, n_total - n_pairs + i, n_total)
         pair = {kind: passes.timed(kind, i) for kind in ((OFF, ALL) if i % 2 else (ALL, OFF))}
         pairs.append(per_token(pair[OFF].clocks, pair[OFF]) / per_token(pair[ALL].clocks, pair[ALL]))
+        with_drafts.append(pair[ALL])
     positions = forced[MODEL].positions if MODEL in forced else []
     return {
         "steps_ratio": {
@@ -106,7 +118,9 @@ def ratios(passes: Passes, sources: tuple[str, ...], n_pairs: int, progress: Pro
         "acceptance": {source: each.acceptance.get(source, 0.0) for source, each in forced.items()},
         "n_tokens": plain.n_tokens,
         "same_texts": [sum(a == b for a, b in zip(plain.texts, decided.texts, strict=True)), len(plain.texts)],
-        "controller": {s: [n_accepted, n_drafted] for s, (n_accepted, n_drafted) in decided.drafted.items()},
+        "controller": decided.drafted,
+        "drafted_timed": {s: [sum(each.drafted[s][k] for each in with_drafts) for k in (0, 1)] for s in decided.drafted},
+        "clock_ratios": [round(pair, 3) for pair in pairs],
         "positions": positions,
     }
 

@@ -2,8 +2,8 @@
 
 Owns the passes: what is written at each place, in how many steps, what these cost by the table, how long they took. Everything
 but the writing is done before: a prompt is in the cache when its pass begins, so a pass is made of steps that write. Counted is
-by a table that stands still, so that two passes with the same steps cost the same; what is timed has one that goes on learning
-what steps take, as in the product.
+by a table that stands still, so that two passes with the same steps cost the same. What is timed belongs to a session, as in
+the product: tables go on learning what steps take, and what drafts were worth and have earned goes from pass to pass.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from bench.speculation_tasks import Place
 from inference.backend import Outcome, Row, Vocab
 from inference.costs import CostTable
+from inference.drafts.controller import Controller
 from inference.drafts.draft import ComputedSource, Draft, Source
 from inference.drafts.drafting import Drafting
 from inference.drafts.found import LOOKUP, PREVIOUS, Lookup, Previous
@@ -34,6 +35,24 @@ class StandingTable(CostTable):
 
     def observe(self, n: int, ms: float) -> None:
         return
+
+
+@dataclass
+class Session:
+    """What the product keeps from one request to the next. Empty: the rig's tables are where it begins."""
+
+    tables: dict[str, CostTable] = field(default_factory=dict)
+    controller: Controller | None = None
+
+    def table(self, name: str, standing: CostTable) -> CostTable:
+        if name not in self.tables:
+            self.tables[name] = CostTable(standing.costs, standing.rows)
+        return self.tables[name]
+
+    def enter(self, drafting: Drafting) -> None:
+        if self.controller is None:
+            self.controller = drafting.controller
+        drafting.controller = self.controller
 
 
 @dataclass
@@ -100,13 +119,12 @@ class Pass:
 
 @dataclass
 class Rig:
-    """table, draft_table: of the two, standing still. Those that learn begin as these are, and go through all passes."""
+    """table, draft_table: of the two, standing still."""
 
     target: Any
     table: CostTable
     draft: Any = None
     draft_table: CostTable | None = None
-    _live: dict[str, CostTable] = field(default_factory=dict)
     _states: dict[tuple[int, ...], bytes] = field(default_factory=dict)
     _earlier: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -114,18 +132,24 @@ class Rig:
     def sources(self) -> tuple[str, ...]:
         return (PREVIOUS, LOOKUP, MODEL) if self.draft is not None else (PREVIOUS, LOOKUP)
 
-    def run(self, places: Sequence[Place], kind: str, *, learns: bool = False) -> Pass:
-        """kind: a source that is forced, ALL with the controller, or OFF. learns: the tables do."""
-        target = Priced(self.target, self._learning("target", self.table) if learns else self.table)
+    def run(self, places: Sequence[Place], kind: str, session: Session | None = None) -> Pass:
+        """kind: a source that is forced, ALL with the controller, or OFF. session: that it goes on with; None: it begins anew,
+        and the tables stand still."""
+        target = Priced(self.target, self.table if session is None else session.table("target", self.table))
         target.begin()
         draft = None
         if self.draft is not None and self.draft_table is not None:
-            draft = Priced(self.draft, self._learning("draft", self.draft_table) if learns else self.draft_table)
+            draft = Priced(
+                self.draft, self.draft_table if session is None else session.table("draft", self.draft_table)
+            )
         if draft is not None:
             draft.begin()
             draft.is_counting = True
         positions: list[list[int]] = []
         engine = self._engine(target, draft, kind, positions)
+        if session is not None and engine.drafting is not None:
+            session.enter(engine.drafting)
+        known = _drafted(engine)
         made = Pass([], [], [], [], [], {}, positions)
         for number, place in enumerate(places, 1):
             previous = self._before(place) if kind in (PREVIOUS, ALL) else ()
@@ -141,8 +165,9 @@ class Rig:
             made.tokens.append(events[-1].stats.n_generated)
             made.steps.append(target.n_steps - n_steps)
             made.costs.append(target.cost + (draft.cost if draft is not None else 0.0) - cost)
-        for figures in engine.drafting.figures if engine.drafting is not None else ():
-            made.drafted[figures.source] = [figures.n_accepted, figures.n_drafted]
+        for source, (n_right, n) in _drafted(engine).items():
+            right_before, before = known.get(source, (0, 0))
+            made.drafted[source] = [n_right - right_before, n - before]
         return made
 
     def _engine(self, target: Priced, draft: Priced | None, kind: str, positions: list[list[int]]) -> Engine:
@@ -164,11 +189,6 @@ class Rig:
             target, n_ctx=target.n_ctx_seq, n_sequences=2, costs=target.table.costs, table=target.table,
             make_drafting=None if kind == OFF else make,
         )  # fmt: skip
-
-    def _learning(self, name: str, table: CostTable) -> CostTable:
-        if name not in self._live:
-            self._live[name] = CostTable(table.costs, table.rows)
-        return self._live[name]
 
     def _warm(self, engine: Engine, request: GenerationRequest) -> None:
         """Its prompt is in the cache afterwards. It is evaluated once for all passes."""
@@ -216,6 +236,11 @@ def _count_positions(drafting: Drafting, positions: list[list[int]]) -> None:
         learn(draft, n_right, n_rows, n_own)
 
     drafting.controller.learn = counted  # type: ignore[method-assign]
+
+
+def _drafted(engine: Engine) -> dict[str, tuple[int, int]]:
+    figures = engine.drafting.figures if engine.drafting is not None else ()
+    return {each.source: (each.n_accepted, each.n_drafted) for each in figures}
 
 
 def _drain(engine: Engine, request: GenerationRequest) -> list[TokenEvent]:

@@ -18,9 +18,10 @@ from bench.gpu.random_model import write as write_shape
 from bench.progress import Progress
 from bench.revision import ROOT
 from bench.speculation import LEAST_PAIRS, Passes, keep_rates, parser, rates_of, ratios, table
-from bench.speculation_rig import ALL, OFF, Pass, Rig, StandingTable
+from bench.speculation_rig import ALL, OFF, Pass, Rig, Session, StandingTable
 from bench.speculation_tasks import CHANGED, NEW, REPEATED, Place, tasks
 from inference.config import EngineConfig
+from inference.drafts.draft import Draft
 from inference.drafts.found import LOOKUP, PREVIOUS
 from inference.drafts.model import MODEL
 from inference.llama.model import LlamaBackend
@@ -76,12 +77,37 @@ def test_every_figure_is_there_and_counts_what_it_says(rig: Rig, tmp_path: Path)
     assert table({"model": "m", "draft": "d", "tasks": {CHANGED: made}}).count("<= 1.020") == 1
 
 
-def test_only_what_is_timed_learns_what_steps_take(rig: Rig) -> None:
+def test_what_is_timed_goes_on_with_what_a_session_has_learnt_and_earned(rig: Rig) -> None:
     places, before = tasks(8, 1)[REPEATED][:1], rig.table.rows
-    rig.run(places, ALL)
-    assert not rig._live
-    rig.run(places, ALL, learns=True)
-    assert rig.table.rows == before and rig._live["target"].rows != before and set(rig._live) == {"target", "draft"}
+    alone = [rig.run(places, ALL) for _ in range(2)]
+    assert alone[0].drafted == alone[1].drafted, "each begins anew"
+    session = Session()
+    rig.run(places, ALL, session)
+    assert rig.table.rows == before and session.tables["target"].rows != before and set(session.tables) == {"target", "draft"}
+    controller = session.controller
+    assert controller is not None and controller.allows(1e-6), "steps have paid in"
+    controller.learn(Draft(LOOKUP, (1, 2, 3), (0, 0, 0)), 2, 1, 1)
+    known = {each.source: each.n_drafted for each in controller.figures}
+    made = rig.run(places, ALL, session)
+    assert session.controller is controller and known[LOOKUP] >= 3
+    for each in controller.figures:
+        assert each.n_drafted == known.get(each.source, 0) + made.drafted[each.source][1]
+
+
+def test_a_session_begins_with_all_places_of_its_task_once(rig: Rig, tmp_path: Path) -> None:
+    places, asked = tasks(8, 3)[NEW], []
+
+    def run(places: Sequence[Place], kind: str, session: Session | None = None) -> Pass:
+        asked.append((len(places), kind, session))
+        return Pass([], [], [], [], [], {}, [])
+
+    rig.run = run  # type: ignore[method-assign]
+    passes = Passes(rig, CaseLog(tmp_path / "out", {}), NEW, places, 1, 1)
+    for i in range(2):
+        for kind in (OFF, ALL):
+            passes.timed(kind, i)
+    assert [each[:2] for each in asked] == [(3, ALL), (1, OFF), (1, ALL), (1, OFF), (1, ALL)]
+    assert asked[0][2] is not None and len({id(each[2]) for each in asked}) == 1
 
 
 def test_an_interrupted_run_goes_on_with_what_is_known(rig: Rig, tmp_path: Path) -> None:
@@ -93,14 +119,15 @@ def test_an_interrupted_run_goes_on_with_what_is_known(rig: Rig, tmp_path: Path)
     asked: list[tuple[int, str]] = []
     run, rig_ = rig.run, replace(rig)
 
-    def asking(places: Sequence[Place], kind: str, *, learns: bool = False) -> Pass:
+    def asking(places: Sequence[Place], kind: str, session: Session | None = None) -> Pass:
         asked.append((len(places), kind))
-        return run(places, kind, learns=learns)
+        return run(places, kind, session)
 
     rig_.run = asking  # type: ignore[method-assign]
     again = ratios(Passes(rig_, CaseLog(out, {}), CHANGED, places, 1, 1), rig.sources, 2, Progress("pass"), CHANGED)
-    assert asked == [(1, OFF), (1, ALL)], "what is timed is the first place alone"
-    assert {**again, "clock_ratio_controller": 0} == {**made, "clock_ratio_controller": 0}
+    assert asked == [(2, ALL), (1, OFF), (1, ALL)], "what is timed is the first place alone"
+    by_the_clock = {"clock_ratio_controller": 0, "clock_ratios": [], "drafted_timed": {}}
+    assert again | by_the_clock == made | by_the_clock
 
 
 def test_rates_are_those_of_all_tasks_and_go_to_the_simulation_by_a_file(tmp_path: Path) -> None:
