@@ -54,7 +54,9 @@ class EngineConfig:
         "completions of a small model are right. Those two need flash attention.",
     )
     flash_attention: str = setting(
-        "auto", "Attention without its scores written out: auto, where llama.cpp can; on; off, which costs memory."
+        "auto",
+        "Attention without its scores written out: auto, on devices and where kv_type needs it; on; off, which is faster on "
+        "most CPUs and costs memory.",
     )
     prefill_ms_per_token: float = setting(0.0, "Cost of one prompt token in ms; 0 = measured at first start, kept on disk.")
     step_ms: float = setting(0.0, "Cost of one generated token in ms; 0 = measured at first start, kept on disk.")

@@ -2,10 +2,10 @@
 
 Owns which sequence holds what, and keeps the record equal to the cells. Questions (`match`, `is_`, `n_`) change nothing.
 
-Every row attends to all cells up to the highest one in use, whoever holds them (0.5B, 1,500 tokens each: a step takes 1.08
-times as long with two of them resident as with one, 1.31 times with five, 1.51 times with sixteen). So of what is idle only the
-sequence used last and IDLE_CELLS more stay resident; the rest is stowed, which takes some 2 ms for 1,500 tokens, as does taking
-it back. A model whose state can't be saved keeps what there is a sequence for.
+Every row attends to all cells up to the highest one in use, whoever holds them, and if nobody does (0.5B on a slow CPU: 1,500
+cells more make a step 1.2 times as long, 4,500 more 1.5 times). So of what is idle only the sequence used last and IDLE_CELLS
+more stay resident; the rest is stowed, which takes some 3 ms for 1,500 tokens, as does taking it back, and what lies high above
+free cells is moved down. A model whose state can't be saved keeps what there is a sequence for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from inference.types import ClaimKind
 
 MIN_COPY = 32  # sharing fewer tokens than this is not worth a copy, and keeping fewer not the bytes
 IDLE_CELLS = 1024
-_SLACK_CELLS = 2048  # so many free cells below the highest one in use are worth moving a sequence
+_SLACK_CELLS = 512  # so many free cells below the highest one in use are worth moving a sequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from inference.attention import AUTO, OFF, attention
 from inference.models.gguf_sizes import ModelSizes, Tensor
 
 N_BATCH = 512  # most rows of a step
@@ -41,10 +42,14 @@ class Options:
     n_ctx: int
     n_sequences: int
     kv_type: str = "f16"
-    flash_attention: bool = True
+    flash_attention: str = AUTO
     n_gpu_layers: int = 0
     stow_bytes: int = 0
     n_threads: int = 1
+
+    @property
+    def is_flash(self) -> bool:
+        return attention(self.flash_attention, self.kv_type, on_cpu=not self.n_gpu_layers) != OFF
 
     @property
     def n_seq_max(self) -> int:
@@ -212,11 +217,11 @@ def _compute(sizes: ModelSizes, options: Options) -> tuple[int, int]:
     rows = min(N_BATCH, options.n_cells)
     cells = -(-options.n_cells // _CELL_STEP) * _CELL_STEP
     row = sizes.n_embd * rows * _F32
-    masks = (2 if sizes.window else 1) * cells * rows * (_F16 if options.flash_attention else _F32) if sizes.has_cache else 0
+    masks = (2 if sizes.window else 1) * cells * rows * (_F16 if options.is_flash else _F32) if sizes.has_cache else 0
     heads = max(sizes.kv_heads, default=0) * (sizes.key_length + sizes.value_length) * rows * _F32
-    scores = 0 if options.flash_attention or not sizes.has_cache else cells * rows * sizes.n_heads * _F32
+    scores = 0 if options.is_flash or not sizes.has_cache else cells * rows * sizes.n_heads * _F32
     attention = masks + scores + 5 * row + heads
-    logits = sizes.n_vocab * rows * _F32 + 2 * row + (0 if options.flash_attention and options.kv_type == "f16" else row)
+    logits = sizes.n_vocab * rows * _F32 + 2 * row + (0 if options.is_flash and options.kv_type == "f16" else row)
     gate = 2 if sizes.architecture.startswith("gemma") else 3  # where the gate is applied in place
     forward = masks + gate * sizes.n_ff * rows * _F32 + (gate - 1) * row
     state = 6 * sizes.n_inner * rows * _F32 + row if sizes.state_bytes else 0

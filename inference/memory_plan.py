@@ -2,13 +2,14 @@
 
 Owns the rules, which are a pure function of shape, settings and free memory, in this order; the first that is enough ends it:
 
-1. fewer sequences, halved down to one;
-2. a shorter context, halved down to 2,048 tokens;
-3. a cache of type q8_0, if the model's heads and the settings allow it (never q4_0: with it half as many completions of the
+1. flash attention where it costs speed and nobody has set it (`inference.attention`): its buffer is smaller;
+2. fewer sequences, halved down to one;
+3. a shorter context, halved down to 2,048 tokens;
+4. a cache of type q8_0, if the model's heads and the settings allow it (never q4_0: with it half as many completions of the
    0.5B are right, see docs/bench.md, so that it is only had where somebody sets it);
-4. fewer layers on the device, down to none;
-5. (a smaller model of the same family: that is `inference.smaller_model`'s, with `may_shrink_more` false);
-6. a context of down to 512 tokens.
+5. fewer layers on the device, down to none;
+6. (a smaller model of the same family: that is `inference.smaller_model`'s, with `may_shrink_more` false);
+7. a context of down to 512 tokens.
 
 Then what was lowered is raised again as far as it still fits, the earliest rule first. What is kept in RAM beside the cache
 gets what is left, and is never a reason to lower anything else. Where even the last step does not fit, the plan says so.
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
+from inference.attention import AUTO, OFF, ON
 from inference.config import EngineConfig
 from inference.memory_free import Free
 from inference.memory_need import KV_TYPES, Need, Options, most_layers, need, why_not_quantized
@@ -64,7 +66,7 @@ class Plan:
 
     @property
     def lowered(self) -> tuple[Lowered, ...]:
-        names = ("n_sequences", "n_ctx", "kv_type", "n_gpu_layers", "stow_bytes")
+        names = ("flash_attention", "n_sequences", "n_ctx", "kv_type", "n_gpu_layers", "stow_bytes")
         pairs = [(name, getattr(self.asked, name), getattr(self.options, name)) for name in names]
         return tuple(Lowered(*pair) for pair in pairs if pair[1] != pair[2])
 
@@ -74,7 +76,7 @@ class Plan:
         layers = config.n_gpu_layers if o.n_gpu_layers == self.asked.n_gpu_layers else o.n_gpu_layers
         return replace(
             config, n_ctx=min(config.n_ctx, o.n_ctx), n_sequences=o.n_sequences, kv_type=o.kv_type, n_gpu_layers=layers,
-            stow_bytes=min(config.stow_bytes, o.stow_bytes),
+            stow_bytes=min(config.stow_bytes, o.stow_bytes), flash_attention=o.flash_attention,
         )  # fmt: skip
 
 
@@ -124,7 +126,7 @@ def _asked(sizes: ModelSizes, config: EngineConfig, free: Free) -> Options:
         n_ctx=n_ctx,
         n_sequences=config.n_sequences,
         kv_type=config.kv_type,
-        flash_attention=config.flash_attention != "off",
+        flash_attention=config.flash_attention,
         n_gpu_layers=layers,
         stow_bytes=config.stow_bytes if config.n_stowed else 0,
         n_threads=config.n_threads,
@@ -134,6 +136,9 @@ def _asked(sizes: ModelSizes, config: EngineConfig, free: Free) -> Options:
 def _steps(sizes: ModelSizes, config: EngineConfig, start: Options, *, may_shrink_more: bool) -> Iterator[Options]:
     """One after the other, each with all of those before."""
     at = start
+    if at.flash_attention == AUTO and not at.is_flash:
+        at = replace(at, flash_attention=ON)
+        yield at
     while at.n_sequences > 1:
         at = replace(at, n_sequences=max(1, at.n_sequences // 2))
         yield at
@@ -141,7 +146,7 @@ def _steps(sizes: ModelSizes, config: EngineConfig, start: Options, *, may_shrin
         at = replace(at, n_ctx=max(_LEAST_CTX, at.n_ctx // 2))
         yield at
     for kv_type in _GOOD_TYPES[KV_TYPES.index(at.kv_type) + 1 :]:
-        if config.flash_attention != "off" and sizes.has_cache and not why_not_quantized(sizes, kv_type):
+        if config.flash_attention != OFF and sizes.has_cache and not why_not_quantized(sizes, kv_type):
             at = replace(at, kv_type=kv_type)
             yield at
     while at.n_gpu_layers > 0:
@@ -175,7 +180,7 @@ class _Judge:
 
     def raised(self, plan: Plan) -> Plan:
         """What an early rule took may not have to be taken any more, once a later one has given room."""
-        for higher in (_more_sequences, _longer, _better_type):
+        for higher in (_own_attention, _more_sequences, _longer, _better_type):
             for options in higher(plan.asked, plan.options):
                 found = self.plan(plan.asked, replace(options, stow_bytes=plan.asked.stow_bytes))
                 if found.fits and not found.is_paged:
@@ -211,6 +216,11 @@ class _Judge:
             return 0
         spare = int(wanted.device * _SPARE) + _DEVICE_SPARE * len(self.free.devices)
         return self.free.device - wanted.device - spare
+
+
+def _own_attention(asked: Options, got: Options) -> Iterator[Options]:
+    if got.flash_attention != asked.flash_attention:
+        yield replace(got, flash_attention=asked.flash_attention)
 
 
 def _more_sequences(asked: Options, got: Options) -> Iterator[Options]:

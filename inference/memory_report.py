@@ -115,7 +115,7 @@ def size(n_bytes: int) -> str:
 
 def _silent(config: EngineConfig) -> frozenset[str]:
     """What nobody has asked for: as many layers as fit are what -1 means, and what is kept in RAM besides has a usual limit."""
-    names = {"stow_bytes"} - config.explicit
+    names = {"stow_bytes", "flash_attention"} - config.explicit
     return frozenset(names | ({"n_gpu_layers"} if config.n_gpu_layers < 0 else set()))
 
 

@@ -18,6 +18,7 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.attention import attention
 from inference.backend import Outcome, Row
 from inference.config import EngineConfig
 from inference.llama import parts, state
@@ -41,8 +42,8 @@ _KV_TYPES = {"f16": 1, "q4_0": 2, "q8_0": 8}  # ggml_type
 class LlamaBackend:
     """Fits `inference.backend.Backend`. Made by any thread, then used by one.
 
-    n_ctx: cells in all, twice the longest sequence (`n_ctx_seq`). n_threads: 0 = config's, or one fewer than CPUs. kv_type,
-    flash_attention: as set. buffers: what llama.cpp says it took. n_swa: positions of a sliding window, 0 if there is none.
+    n_ctx: cells in all, twice the longest sequence (`n_ctx_seq`). n_threads: 0 = config's, or one fewer than CPUs. kv_type: as
+    set. flash_attention: auto where llama.cpp chooses. buffers: what it says it took. n_swa: of a sliding window; 0: none.
     Raises EngineError if the model can't be loaded or run, NoRoom where less would perhaps do.
     """
 
@@ -58,13 +59,14 @@ class LlamaBackend:
         self._is_closed = False
         self._abort = AbortFlag()
         self._batch = Batch(N_BATCH)
-        self.kv_type, self.flash_attention = config.kv_type, config.flash_attention
         offload = look_at_offload(config)
         if offload.notice:
             _log.warning("%s", offload.notice)
         devices = native_devices([device.name for device in offload.devices]) if offload.is_chosen else None
         can_offload = bool(llama_cpp.llama_supports_gpu_offload()) and not (offload.is_chosen and not offload.devices)
         n_gpu_layers = config.n_gpu_layers if can_offload else 0
+        self.on_cpu, self.kv_type = not n_gpu_layers, config.kv_type
+        self.flash_attention = attention(config.flash_attention, self.kv_type, on_cpu=self.on_cpu)
         native_log.clear_buffers()
         self._handle = open_model(Path(path), n_gpu_layers=n_gpu_layers, devices=devices, on_progress=on_progress)
         self._vocab = LlamaVocab(self._handle)
@@ -85,7 +87,6 @@ class LlamaBackend:
         self.can_truncate, self.can_stow = self._try_parts()
         # behind a sliding window's end what was in front of it may be gone
         self.can_roll_back = self.can_truncate and not 0 < self.n_swa < self._n_ctx_seq
-        self.on_cpu = not n_gpu_layers
         # what runs on a device is not interrupted
         self.can_abort = self.can_truncate and self.on_cpu
         if not self.can_stow:

@@ -144,9 +144,10 @@ def test_a_plan_that_was_wrong_is_followed_by_less(
     monkeypatch.setattr(opening, "LlamaBackend", short)
     config = EngineConfig(n_ctx=512, n_sequences=2, n_gpu_layers=0, n_threads=1, prefill_ms_per_token=1.0, step_ms=1.0)
     engine, _ = open_engine(config, tiny_models["llama"], tmp_path, name="tiny", on_memory=told.append)
-    assert [each.n_sequences for each in asked] == [2, 1] and len(told) == 2
-    assert not told[0].notices and not told[0].actual
+    assert [(each.n_sequences, each.flash_attention) for each in asked] == [(2, "auto"), (2, "on"), (1, "on")]
+    assert len(told) == 2 and not told[0].notices and not told[0].actual
     (notice,) = told[1].notices
+    assert "flash_attention" not in notice, "nobody has set it"
     assert told[1].actual_bytes and "tiny would need" in notice and "n_sequences is 1 instead of 2" in notice
     run(engine)
     asked.clear()

@@ -82,7 +82,7 @@ def test_what_comes_back_says_the_same(
     comparer.compare(replace(cold, request=warm.request), warm, third.rows, second.rows)
 
 
-@pytest.mark.parametrize("how", [{"n_ctx": 512}, {"kv_type": "q8_0"}, {"n_sequences": 2}, {"flash_attention": "off"}])
+@pytest.mark.parametrize("how", [{"n_ctx": 512}, {"kv_type": "q8_0"}, {"n_sequences": 2}, {"flash_attention": "on"}])
 def test_with_other_settings_nothing_is_found(
     how: dict[str, object], tiny_models: dict[str, Path], tmp_path: Path, processes: list[Process]
 ) -> None:
