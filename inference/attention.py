@@ -2,8 +2,8 @@
 
 Owns the meaning of the setting `flash_attention`. Where it is `auto`, a model that runs on the CPU alone, with cells of f16,
 has its scores written out: llama.cpp's flash attention takes longer there in steps of up to 32 rows, which is what keys, drafts
-and windows that type side by side are made of (`python -m bench.attention`). All others have what llama.cpp chooses; quantized
-cells can't be had without it.
+and windows that type side by side are made of (`python -m bench.attention`; measured on AVX2). All others have what llama.cpp
+chooses; quantized cells can't be had without it.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ class EngineConfig:
     )
     flash_attention: str = setting(
         "auto",
-        "Attention without its scores written out: auto, on devices and where kv_type needs it; on; off, which is faster on "
-        "most CPUs and costs memory.",
+        "Attention without its scores written out: auto, on devices and where kv_type needs it; on; off, which on CPUs takes "
+        "less time, and more memory.",
     )
     prefill_ms_per_token: float = setting(0.0, "Cost of one prompt token in ms; 0 = measured at first start, kept on disk.")
     step_ms: float = setting(0.0, "Cost of one generated token in ms; 0 = measured at first start, kept on disk.")

@@ -220,15 +220,15 @@ def _compute(sizes: ModelSizes, options: Options) -> tuple[int, int]:
     masks = (2 if sizes.window else 1) * cells * rows * (_F16 if options.is_flash else _F32) if sizes.has_cache else 0
     heads = max(sizes.kv_heads, default=0) * (sizes.key_length + sizes.value_length) * rows * _F32
     scores = 0 if options.is_flash or not sizes.has_cache else cells * rows * sizes.n_heads * _F32
-    attention = masks + scores + 5 * row + heads
+    attending = masks + scores + 5 * row + heads
     logits = sizes.n_vocab * rows * _F32 + 2 * row + (0 if options.is_flash and options.kv_type == "f16" else row)
     gate = 2 if sizes.architecture.startswith("gemma") else 3  # where the gate is applied in place
     forward = masks + gate * sizes.n_ff * rows * _F32 + (gate - 1) * row
     state = 6 * sizes.n_inner * rows * _F32 + row if sizes.state_bytes else 0
-    most = max(attention, logits, forward, state)
+    most = max(attending, logits, forward, state)
     if not options.n_gpu_layers:
         return most, 0
     inputs = masks + row
     if options.n_gpu_layers > sizes.n_layers:
         return inputs, most
-    return max(logits, attention) if options.n_gpu_layers < sizes.n_layers else logits, max(attention, forward)
+    return max(logits, attending) if options.n_gpu_layers < sizes.n_layers else logits, max(attending, forward)

@@ -279,6 +279,17 @@ def test_without_stowing_what_is_idle_stays() -> None:
         assert sum(bool(s.tokens) for s in c.kv.sequences) == 5
 
 
+@pytest.mark.parametrize(("n_below", "is_moved"), [(400, False), (600, True)])
+def test_what_lies_behind_some_hundred_free_cells_is_moved_too(n_below: int, is_moved: bool) -> None:
+    c = Cache()
+    c.fill(doc(0, n_below))
+    above = c.fill(doc(1, 900)).sequence
+    before = set(c.backend.cells[above.seq])
+    assert c.kv.make_room(c.backend.n_ctx - 900) and not c.kv.n_cells(s for s in c.kv.sequences if s is not above)
+    c.settle()
+    assert (set(c.backend.cells[above.seq]) != before) == is_moved and c.kv.n_known(doc(1, 900)) == 900
+
+
 def test_what_lies_behind_many_free_cells_is_moved() -> None:
     c = Cache(n_sequences=6)
     busy = [c.claim(doc(i, 900)) for i in range(5)]
