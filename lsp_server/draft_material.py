@@ -25,6 +25,7 @@ from lsp_server.generation import Generation
 AROUND = 24 * 1024  # bytes on each side of the cursor
 QUIET_S = 0.7  # without a request, before anything is tokenized
 _LONGEST, _SHORTEST = 4096, 512  # bytes of a chunk
+_MOST = 8192  # bytes of one that has a longer line in it, and of a piece: an engine takes no more than 16,384 tokens in one
 _N_PIECES = 24  # pieces of other places
 _N_KNOWN = 256
 _LONGEST_PREVIOUS = 2048  # bytes
@@ -89,16 +90,21 @@ def _pieces(snapshot: DocumentSnapshot, desk: Desk) -> Iterator[bytes]:
     """Pieces of other places that prompts of this document should hold, and may not have room for."""
     wanted = desk.planner.outlook(snapshot).wanted
     for piece in () if wanted is None else wanted.pieces[:_N_PIECES]:
-        yield "\n".join(piece.lines).encode("utf-8", "replace")
+        yield next(_parts("\n".join(piece.lines).encode("utf-8", "replace")), b"")
 
 
 def _around(snapshot: DocumentSnapshot, offset: int) -> Iterator[bytes]:
-    """Chunks of whole lines, in the order of the document."""
-    text = snapshot.text
-    start = text.line_start(text.line_of(max(0, offset - AROUND)))
+    """Chunks of whole lines, in the order of the document; lines that are longer than a chunk come in parts."""
+    text, first = snapshot.text, max(0, offset - AROUND)
+    start = text.line_start(text.line_of(first))
+    if first - start > _MOST:
+        start = text.floor(first)
     data = to_prompt(text.slice(start, min(len(text), text.floor(min(len(text), offset + AROUND)))), start == 0)
     chunk = bytearray()
-    for line in data.splitlines(keepends=True):
+    for line in (part for line in data.splitlines(keepends=True) for part in _parts(line)):
+        if len(chunk) + len(line) > _MOST:
+            yield bytes(chunk)
+            chunk.clear()
         chunk += line
         is_border = len(chunk) >= _SHORTEST and hashlib.blake2b(line, digest_size=1).digest()[0] < 32
         if is_border or len(chunk) >= _LONGEST:
@@ -106,3 +112,15 @@ def _around(snapshot: DocumentSnapshot, offset: int) -> Iterator[bytes]:
             chunk.clear()
     if chunk:
         yield bytes(chunk)
+
+
+def _parts(text: bytes) -> Iterator[bytes]:
+    """Of at most _MOST bytes, cut between characters."""
+    start = 0
+    while start < len(text):
+        end = start + _MOST
+        while start < end < len(text) and text[end] & 0xC0 == 0x80:  # inside a character
+            end -= 1
+        end = end if end > start else start + _MOST
+        yield text[start:end]
+        start = end

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 
 from inference.config import EngineConfig
-from inference.drafts.chunks import digest_of
+from inference.drafts.chunks import Chunks, digest_of
 from inference.types import GenerationRequest
 from lsp_server.config import Config
 from lsp_server.draft_material import AROUND, QUIET_S, DraftMaterial
@@ -40,6 +40,26 @@ def test_texts_around_the_cursor_are_offered_after_a_quiet_moment_and_named_afte
         await b.client.idle()
         await asyncio.sleep(QUIET_S + 1)
         assert len(b.client.offered) - len(texts) <= 4, "an edit changes one chunk, and moves the ends"
+
+    run_virtual(scenario)
+
+
+def test_a_line_without_end_comes_in_parts_that_an_engine_takes() -> None:
+    async def scenario() -> None:
+        b = Bench('data = [{"größe": "' + "ä€😀é, " * 20_000 + "}, x", "\n" + LINES[:60_000])
+        chunks = Chunks(1 << 20)
+        await b.ask()
+        await b.client.idle()
+        await asyncio.sleep(QUIET_S + 1)
+        texts = [VOCAB.text(tokens) for tokens in b.client.offered.values()]
+        assert all(chunks.put(digest, tokens) for digest, tokens in b.client.offered.items())
+        assert AROUND < sum(map(len, texts)) <= 2 * AROUND + 200
+        assert max(map(len, texts)) <= 8192
+        whole = b.text.bytes().decode()
+        assert all(text.decode() in whole for text in texts), "no character is cut"
+        b.type("q")
+        await b.ask()
+        assert set(b.client.requests[-1].chunks) == set(b.client.offered)
 
     run_virtual(scenario)
 
