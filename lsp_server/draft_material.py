@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -101,7 +102,7 @@ def _around(snapshot: DocumentSnapshot, offset: int) -> Iterator[bytes]:
         start = text.floor(first)
     data = to_prompt(text.slice(start, min(len(text), text.floor(min(len(text), offset + AROUND)))), start == 0)
     chunk = bytearray()
-    for line in (part for line in data.splitlines(keepends=True) for part in _parts(line)):
+    for line in itertools.chain.from_iterable(map(_parts, data.splitlines(keepends=True))):
         if len(chunk) + len(line) > _MOST:
             yield bytes(chunk)
             chunk.clear()
