@@ -86,7 +86,11 @@ def saved_prompts(cache_dir: Path, *, is_on: bool) -> Iterator[Finding]:
     except OSError as error:
         yield warning("saved prompts", f"{directory} can't be read ({(error.strerror or 'error').lower()})", "make it yours")
     else:
-        yield ok("saved prompts", f"{directory}, yours alone")
+        if reason := why_not_writable(directory):
+            text = f"{directory} can't be written ({reason}): every start computes its prompts anew"
+            yield warning("saved prompts", text, f"make {directory} writable for you, or set prompt_cache = false")
+        else:
+            yield ok("saved prompts", f"{directory}, yours alone")
 
 
 def models_directory(directory: Path, needed: int, free: FreeBytes = free_bytes) -> Iterator[Finding]:

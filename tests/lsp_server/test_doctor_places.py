@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lsp_server.doctor import places
 from lsp_server.doctor.findings import Finding, Level
 from lsp_server.doctor.places import cache_directory, models_directory, saved_prompts, why_not_writable
 
@@ -140,3 +141,11 @@ def test_saved_prompts_that_the_engine_would_not_use_are_told(private: Path) -> 
     directory.rmdir()
     directory.symlink_to(private)
     assert "symbolic link" in prompts(private)[0].text
+
+
+def test_saved_prompts_that_cannot_be_written_are_told(private: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (private / "prompts").mkdir(mode=0o700)
+    # injected: root may write where it likes
+    monkeypatch.setattr(places, "why_not_writable", lambda directory: "permission denied")
+    (found,) = prompts(private)
+    assert found.level is Level.WARNING and "permission denied" in found.text and "writable" in found.do
