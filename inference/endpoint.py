@@ -67,6 +67,15 @@ def read_key(path: Path) -> str:
     return data.decode()
 
 
+def at_url(url: str, key_file: str) -> Endpoint:
+    """An engine on another machine, from the settings. EngineError: no address, no key."""
+    Endpoint(url=url)  # what is no address is told before a key is asked for
+    key = read_key(Path(key_file).expanduser()) if key_file else ""
+    if not key:
+        raise EngineError(f"{url} needs a key; name the file that holds it with the setting `api_key_file`.")
+    return Endpoint(url=url, key=key)
+
+
 def make_key(path: Path) -> str:
     """The key in the file, which is made with a fresh one (256 bits, mode 0600) if it is not there. EngineError."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")

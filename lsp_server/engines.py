@@ -22,7 +22,7 @@ from inference.clients.http_session import Gone
 from inference.clients.lasting import LastingClient, Source
 from inference.clients.vocabulary import EarlyVocabulary
 from inference.config import EngineConfig
-from inference.endpoint import Endpoint, read_key
+from inference.endpoint import Endpoint, at_url
 from inference.engine_settings import differing, settings_of
 from inference.launcher import Launcher
 from inference.models.choice import AUTO, Located, locate
@@ -30,7 +30,6 @@ from inference.models.identity import ModelFile, identify
 from inference.runtime_dir import place_of, places
 from inference.smaller_model import that_fits, without_native_code
 from inference.spare import Spare
-from inference.types import EngineError
 from inference.wire import EngineState, News
 from lsp_server.config import Config
 from lsp_server.engine_command import command_line
@@ -158,7 +157,7 @@ class Elsewhere:
         self._cache_dir = cache_dir
 
     async def open(self, config: Config, ears: Ears, *, fresh: bool = False) -> Opened:
-        where = await asyncio.to_thread(_remote, config.engine)
+        where = await asyncio.to_thread(at_url, config.engine.engine_url, config.engine.api_key_file)
         try:
             client = await _connect(_Fixed(where), self._cache_dir(), ears)
         except Gone as error:
@@ -243,12 +242,3 @@ def _running(config: EngineConfig) -> Located | None:
         ):  # fmt: skip
             return Located(Path(record.model_path), record.model_name)
     return None
-
-
-def _remote(config: EngineConfig) -> Endpoint:
-    """EngineError: no address, or no key."""
-    Endpoint(url=config.engine_url)  # what is no address is told before a key is asked for
-    key = read_key(Path(config.api_key_file).expanduser()) if config.api_key_file else ""
-    if not key:
-        raise EngineError(f"{config.engine_url} needs a key; name the file that holds it with the setting `api_key_file`.")
-    return Endpoint(url=config.engine_url, key=key)

@@ -22,7 +22,7 @@ from inference.models.choice import Located
 from inference.models.gguf import Header
 from lsp_server.config import Config, Sources, default_sources, load
 from lsp_server.doctor import engine as engine_checks
-from lsp_server.doctor import install, native, places, trial
+from lsp_server.doctor import install, native, places, remote, trial
 from lsp_server.doctor import model as model_checks
 from lsp_server.doctor.findings import Finding, as_json, as_line, exit_status, note, summary, warning
 from lsp_server.doctor.native import Answer
@@ -100,7 +100,7 @@ class Examination:
         yield from _guarded("command", install.command)
         yield from _guarded("settings", lambda: install.settings(sources, config, problems))
         if config.engine.engine_url:
-            yield note("engine_url", f"editors ask the engine at {config.engine.engine_url}; what follows is of this machine")
+            yield from _guarded("engine_url", lambda: remote.remote(config.engine))
 
     def _machine(self, answer: Answer, config: Config) -> Iterator[Finding]:
         look, engine, build = self.look, config.engine, answer.build
@@ -114,6 +114,10 @@ class Examination:
         yield from _guarded("threads", lambda: engine_checks.threads(engine, look))
 
     def _model(self, answer: Answer, config: Config) -> Iterator[Finding]:
+        if config.engine.engine_url and not self.model:
+            yield note("model", "that of the engine at engine_url; --model looks at one that is here")
+            yield from _guarded("cache", lambda: places.cache_directory(_cache_dir(), self.free))
+            return
         directory = store.models_dir(config.engine.models_dir)
         yield from _guarded("model", lambda: self._find_model(answer, config))
         where, header, obstacle = self.where, self.header, "no model"

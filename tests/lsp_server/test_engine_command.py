@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -129,15 +129,30 @@ def test_for_another_machine_it_wants_a_key(home: Path, tmp_path: Path) -> None:
         wrong = tmp_path / "wrong"
         wrong.write_text("k" * 40)
         wrong.chmod(0o600)
+        told = json.loads(midfill(home, "doctor", "--json", MIDFILL_CONFIG=str(settings)).stdout)
+        (said,) = (each for each in told["findings"] if each["topic"] == "engine_url")
+        assert told["works"] and said["level"] == "ok" and f"at {url}, tiny, ready" in said["text"]
+        assert told["completion"] is None and "memory" not in {each["topic"] for each in told["findings"]}
         no_address = {"engine_url": "ftp://127.0.0.1"}
-        for settings, why in (
+        for change, why in (
             ({"api_key_file": str(wrong)}, "key is missing or wrong"), ({}, "api_key_file"), (no_address, "not the address")
         ):  # fmt: skip
-            with Window(home, nowhere, **{**remote, **settings}) as window:
+            with Window(home, nowhere, **{**remote, **change}) as window:
                 window.begin()
                 assert why in window.status("error")["params"]["message"]
+            assert why in _doctor_of_remote(home, settings, {**remote, **change}), "and doctor says so too"
         assert midfill(home, "engine", "stop").returncode == 0
         assert engine.ended() == 0
+        assert "No engine is there" in _doctor_of_remote(home, settings, {**remote, "api_key_file": str(key)})
+
+
+def _doctor_of_remote(home: Path, file: Path, settings: Mapping[str, str]) -> str:
+    """What is wrong with the engine that these settings name."""
+    file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
+    done = midfill(home, "doctor", "--json", MIDFILL_CONFIG=str(file))
+    found = [each for each in json.loads(done.stdout)["findings"] if each["level"] == "fault"]
+    assert done.returncode == 1 and [each["topic"] for each in found] == ["engine_url"] and found[0]["do"]
+    return str(found[0]["text"])
 
 
 def test_a_remote_engine_that_is_not_there_is_found_when_it_is(home: Path, tmp_path: Path) -> None:
