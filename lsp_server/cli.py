@@ -113,7 +113,11 @@ def read_document(place: str, config: Config) -> Document:
         raise EngineError(f"{path}: {error.strerror or 'it can not be read'}") from None
     if b"\0" in data[:8192]:
         raise EngineError(f"{path} is a binary file; name a text file")
-    text = Text.of(data.decode("utf-8", "replace"))
+    try:
+        text = Text.of(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        n = data.count(b"\n", 0, error.start) + 1
+        raise EngineError(f"{path} is not UTF-8 (line {n}); save it as UTF-8, or name another file") from None
     if not 1 <= line <= text.n_lines:
         raise EngineError(f"{path} has {text.n_lines} lines; there is no line {line}")
     start, end = text.line_start(line - 1), text.line_end(line - 1)

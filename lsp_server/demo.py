@@ -94,7 +94,7 @@ async def _type(files: list[Path], completer: Completions, config: Config) -> No
     text = Text.of(source)
     snapshot = DocumentSnapshot("demo:typing.py", 1, "python", text)
     await _ask(completer, snapshot, offset, invoked=False)
-    _say(f"{BOLD}typing{PLAIN} {TYPED!r} behind {place.strip()!r}, one request a key, nothing answered from memory:")
+    _say(f"{BOLD}typing{PLAIN} {TYPED!r} behind {place.strip()!r}, one request a key, no suggestion used twice:")
     costs = []
     for i, key in enumerate(TYPED, 2):
         edit = Edit(offset, offset, key.encode())
@@ -110,6 +110,8 @@ async def _type(files: list[Path], completer: Completions, config: Config) -> No
         f"  {len(costs)} keys: {tokens[len(tokens) // 2]} prompt and healing tokens a key (median; at most {tokens[-1]}) of "
         f"{record['n_prompt_tokens']}, first byte after {first[len(first) // 2]:.0f} ms (median)"
     )
+    if n_free := tokens.count(0):
+        _say(f"  {DIM}{n_free} of them cost nothing: the model had foreseen them, and its cache holds what follows{PLAIN}")
 
 
 def _say(line: str) -> None:

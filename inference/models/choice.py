@@ -76,7 +76,8 @@ def choose(models: Collection[Model], machine: Machine, deadline_ms: float) -> C
     if not possible:
         raise EngineError("No known model may be chosen automatically; name one with the setting `model`.")
     smallest = possible[-1]
-    return Choice(smallest.model, f"the smallest; none fits ({smallest.why_not})", verdicts)
+    shown = "" if smallest.is_too_large else "; of a longer reply, what is there by then is shown"
+    return Choice(smallest.model, f"the smallest; none fits ({smallest.why_not}{shown})", verdicts)
 
 
 def _largest_first(models: Collection[Model]) -> list[Model]:

@@ -91,18 +91,27 @@ def test_explain(model: Path, source: Path, tmp_path: Path) -> None:
         ("gone.py:1:1", "No such file"),
         (".:1:1", "is a directory"),
         ("blob.bin:1:1", "binary"),
+        ("latin.py:2:3", "latin.py is not UTF-8 (line 2)"),
         (".env:1:1", "private file"),
         ("huge.py:1:1", "max_file_bytes"),
     ],
 )
 def test_bad_places_get_a_sentence(place: str, says: str, model: Path, source: Path, tmp_path: Path) -> None:
     (tmp_path / "blob.bin").write_bytes(b"\0\1\2" * 100)
+    (tmp_path / "latin.py").write_bytes("a = 1\nbéta = 2\n".encode("latin-1"))
     (tmp_path / ".env").write_text("KEY=1\n")
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "huge.py").open("wb") as file:
         file.truncate(200 * 1024 * 1024)
     done = midfill("complete", f"{tmp_path}/{place}", "--model", model, home=tmp_path)
     assert done.returncode == 1 and says in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_byte_order_mark_is_no_character_of_the_first_line(model: Path, tmp_path: Path) -> None:
+    marked = tmp_path / "marked.py"
+    marked.write_bytes(b"\xef\xbb\xbfwidth = hei")
+    assert midfill("explain", f"{marked}:1:12", "--model", model, home=tmp_path).returncode == 0
+    assert "columns 1 to 12;" in midfill("explain", f"{marked}:1:13", "--model", model, home=tmp_path).stderr
 
 
 def test_bad_models_get_a_sentence(source: Path, model: Path, tmp_path: Path) -> None:
