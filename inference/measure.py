@@ -228,7 +228,8 @@ def save_measured(cache_dir: Path, key: MachineKey, measured: Measured) -> None:
             file.write(text)
         os.replace(temporary, path)
     except OSError as error:
-        _log.warning("the measurement can't be kept in %s (%s); it will be made anew at the next start", cache_dir, error)
+        reason = (error.strerror or type(error).__name__).lower()
+        _log.warning("the measurement can't be kept in %s (%s); it will be made anew at the next start", cache_dir, reason)
         if temporary:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)

@@ -154,7 +154,7 @@ def load(sources: Sources) -> tuple[Config, tuple[str, ...]]:
     config = Config()
     problems: list[str] = []
     tables: list[tuple[str, object]] = [
-        (FILE_NAME, _read(sources.file, sources.is_named, problems)),
+        (str(sources.file) if sources.is_named else FILE_NAME, _read(sources.file, sources.is_named, problems)),
         ("initializationOptions", _own_section(sources.options)),
         ("the editor's settings", _own_section(sources.client)),
     ]

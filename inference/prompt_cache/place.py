@@ -167,7 +167,8 @@ def _why_unsound(path: Path) -> str:
             raise BusyError from None
         if code == sqlite3.SQLITE_ERROR:  # a table that has other columns
             return "it is damaged"
-        raise PlaceError(f"{path.parent} can't be used ({error}), so no prompts are saved; see to it, or remove it.") from None
+        what = f"{path.parent} can't be used ({error}), so no prompts are saved"
+        raise PlaceError(f"{what}; make it readable and writable for you, or remove it.") from None
     finally:
         if connection is not None:
             connection.close()
@@ -179,4 +180,5 @@ def _is_setting(key: object, value: object) -> bool:
 
 def _unusable(directory: Path, error: OSError) -> PlaceError:
     reason = (error.strerror or type(error).__name__).lower()
-    return PlaceError(f"{directory} can't be used ({reason}), so no prompts are saved; see to it, or turn prompt_cache off.")
+    what = f"{directory} can't be used ({reason}), so no prompts are saved"
+    return PlaceError(f"{what}; make it readable and writable for you, or turn prompt_cache off.")

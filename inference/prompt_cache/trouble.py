@@ -53,7 +53,8 @@ def guarded(directory: Path) -> Iterator[None]:
         if error.errno in _FULL:
             raise _full(directory) from None
         reason = (error.strerror or type(error).__name__).lower()
-        raise StoreError(Trouble.OTHER, f"{directory} can't be used ({reason}); see to it, or turn prompt_cache off.") from None
+        do = "make it readable and writable for you, or turn prompt_cache off"
+        raise StoreError(Trouble.OTHER, f"{directory} can't be used ({reason}); {do}.") from None
     except (TypeError, ValueError, OverflowError) as error:  # rows that hold other types than were stored
         sentence = f"{directory} holds what was not stored there ({error}); `midfill cache clear` empties it."
         raise StoreError(Trouble.DAMAGED, sentence) from None
