@@ -97,9 +97,9 @@ def place_of(model_digest: str, directory: Path | None = None) -> Place:
 
 
 def places(directory: Path | None = None) -> Iterator[Place]:
-    """Of all engines that have left a record. Nothing if the directory is not there. EngineError: it is not private."""
+    """Of all engines that have left a record. Nothing if the directory is not there. EngineError: none, or not private."""
     directory = directory or runtime_dir()
-    if not directory.is_dir():
+    if not os.path.lexists(directory):
         return
     make_private(directory)
     for path in sorted(directory.glob("*.json")):

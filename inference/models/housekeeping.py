@@ -33,6 +33,8 @@ def add(file: str, directory: Path, *, model_id: str = "", on_progress: OnProgre
     EngineError: it is no whole model, the id cannot be one or is taken, or nothing can be noted.
     """
     path = store.absolute(file)
+    if model_id:
+        _require_id(model_id)  # before a large file is read
     header = gguf.check(path)
     known = next((model for model in registry.MODELS if model.is_size_exact and model.bytes == header.n_bytes), None)
     sha256 = None
@@ -54,9 +56,13 @@ def _id_of(path: Path) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", path.stem.lower()).strip("-._")[:100]
 
 
-def _require_free_id(model_id: str, path: Path, known: Model | None, directory: Path) -> None:
+def _require_id(model_id: str) -> None:
     if not records.is_id(model_id):
         raise EngineError(f"{model_id!r} cannot be an id; give one of small letters, digits, dots and hyphens with --id.")
+
+
+def _require_free_id(model_id: str, path: Path, known: Model | None, directory: Path) -> None:
+    _require_id(model_id)
     model = registry.known(model_id)
     if model is not None and (known is None or known.id != model_id):
         raise EngineError(f"{model_id} is a known model, and {path} is not its file; give the file another id with --id.")

@@ -62,6 +62,13 @@ def test_a_directory_that_others_can_write_to_is_refused(tmp_path: Path, mode: i
         list(places(directory))
 
 
+def test_a_file_in_its_place_is_told_and_not_taken_for_no_engines(tmp_path: Path) -> None:
+    assert list(places(tmp_path / "none")) == []
+    (tmp_path / "run").write_text("")
+    with pytest.raises(EngineError, match=f"can't be made.*{RUNTIME_VARIABLE}|is not a directory.*{RUNTIME_VARIABLE}"):
+        list(places(tmp_path / "run"))
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
 def test_somebody_elses_directory_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "run"
