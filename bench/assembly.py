@@ -180,7 +180,7 @@ def parser() -> argparse.ArgumentParser:
 def _vocabulary(model: str) -> tuple[Vocabulary, Layout]:
     from inference.llama.vocab import load_vocab
     from inference.models.store import models_dir, resolve
-    from lsp_server.layouts import choose_layout
+    from lsp_server.plans.layouts import choose_layout
 
     path = resolve(model, models_dir())
     vocabulary = load_vocab(path)

@@ -44,9 +44,9 @@ from inference.types import GenerationRequest
 from lsp_server.app import open_local
 from lsp_server.completer import Completions
 from lsp_server.config import Config, ServerConfig
-from lsp_server.prefetch import SHOWN_S
 from lsp_server.rules.place import unit_of
 from lsp_server.types import Completion, CompletionQuery
+from lsp_server.warm.prefetch import SHOWN_S
 
 KEY_S = 0.02  # between keys: the answer of the one before is read, and no more
 QUIET_S = 0.2  # so long nothing is submitted, and nothing runs

@@ -5,7 +5,7 @@ server has. Differs from a user's settings where a count would otherwise depend 
 typed-through reuse and adopting off, and the engine's costs fixed instead of measured, so that a prompt is evaluated in the
 same chunks everywhere. And without a file header: the benchmark's problems have no file.
 
-With the index of a workspace (`lsp_server.prompting.indexed`), files of it are completed as an editor would have them
+With the index of a workspace (`lsp_server.plans.prompting.indexed`), files of it are completed as an editor would have them
 completed: `file` opens one, with or without pieces of other files in its prompts, all within one budget of tokens.
 """
 
@@ -28,7 +28,7 @@ from inference.types import FinishReason, GenerationRequest
 from lsp_server.app import open_local
 from lsp_server.completer import Completions
 from lsp_server.config import Config, ServerConfig
-from lsp_server.inquiry import Index
+from lsp_server.plans.inquiry import Index
 from lsp_server.types import CompletionQuery
 
 LAYOUTS = ("anchored", "psm")

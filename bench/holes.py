@@ -42,7 +42,7 @@ from bench.midline import positive
 from bench.paired import sign_test
 from bench.progress import Progress
 from bench.revision import revision
-from lsp_server.prompting import indexed
+from lsp_server.plans.prompting import indexed
 from lsp_server.uris import document_id
 
 ARMS = ("file_only", "full")

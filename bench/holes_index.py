@@ -22,7 +22,7 @@ _HANG_S = 180.0
 
 
 class SwitchedIndex:
-    """An index (`lsp_server.inquiry.Index`) that passes on to another one. room: None while there is none."""
+    """An index (`lsp_server.plans.inquiry.Index`) that passes on to another one. room: None while there is none."""
 
     def __init__(self) -> None:
         self.room: IndexRoom | None = None

@@ -23,7 +23,7 @@ from context.types import DocumentSnapshot
 from context.zones.types import ZONES, Zones
 from inference.backend import Vocab
 from lsp_server.config import Config, ServerConfig
-from lsp_server.prompting import Prompter, indexed
+from lsp_server.plans.prompting import Prompter, indexed
 from lsp_server.uris import document_id
 
 N_CTX = 8192

@@ -17,7 +17,7 @@ from context.syntax import NoTree, SyntaxTree, parse
 from context.text import Text
 from context.types import DocumentSnapshot
 from inference.types import FinishReason
-from lsp_server.offer import place_at
+from lsp_server.answers.offer import place_at
 from lsp_server.rules.checking import known_names, syntax_check
 from lsp_server.rules.confidence import N_TOKENS, SILENT_BELOW
 from lsp_server.rules.judge import RULES, Judge

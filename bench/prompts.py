@@ -18,7 +18,7 @@ from context.text import Text
 from context.tokens import TokenTable
 from context.types import DocumentSnapshot, FileName, Layout, Limits, Plan
 from inference.backend import Vocab
-from lsp_server.layouts import choose_layout
+from lsp_server.plans.layouts import choose_layout
 
 FILES = (
     "argparse", "ast", "configparser", "dataclasses", "difflib", "doctest", "enum", "inspect", "ipaddress", "locale", "mailbox",

@@ -36,7 +36,7 @@ from inference.sampler import log_probability
 from inference.types import FinishReason, GenerationRequest
 from lsp_server.app import open_local
 from lsp_server.dirs import cache_dir
-from lsp_server.layouts import choose_layout
+from lsp_server.plans.layouts import choose_layout
 
 GROUP = "places"
 _RUN: Any = run_module.Run  # what is looked at there is replaced meanwhile

@@ -27,7 +27,7 @@ from inference.models.identity import identify
 from inference.runtime_dir import RUNTIME_VARIABLE, place_of
 from inference.types import FinishReason, GenerationRequest, Priority, TokenEvent
 from lsp_server.__main__ import version
-from lsp_server.engine_command import command_line
+from lsp_server.commands.engine import command_line
 
 _END_S = 20.0
 

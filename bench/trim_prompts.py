@@ -20,7 +20,7 @@ from context.zones.wrapping import wrapping
 from inference.backend import Vocab
 from inference.clients.base import EngineClient
 from inference.types import GenerationRequest
-from lsp_server.layouts import choose_layout
+from lsp_server.plans.layouts import choose_layout
 
 N_PREFIX, N_SUFFIX = 320, 64  # tokens around the place
 

@@ -14,9 +14,9 @@ from typing import BinaryIO
 from bench.probe import Probe
 from inference.clients.base import EngineClient
 from inference.config import EngineConfig
-from lsp_server import stdio
 from lsp_server.app import build, open_local
 from lsp_server.config import Sources
+from lsp_server.wire import stdio
 
 
 def pipe() -> tuple[BinaryIO, BinaryIO]:

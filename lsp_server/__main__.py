@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lsp_server.address import Address
+    from lsp_server.wire.address import Address
 
 LOG_VARIABLE = "MIDFILL_LOG"
 _ROOMS = ("context", "inference", "lsp_server")
@@ -26,13 +26,13 @@ _LEVELS = ("debug", "info", "warning", "error")
 # name: (module with add_parser(subparsers) and run(args) -> int, one line of help)
 _COMMANDS = {
     "lsp": ("", "the language server, over standard input and output or TCP"),
-    "complete": ("lsp_server.cli", "one completion at PATH:LINE:COLUMN"),
-    "explain": ("lsp_server.cli", "the prompt for PATH:LINE:COLUMN, piece by piece"),
-    "demo": ("lsp_server.cli", "complete a few files in several languages, with timings"),
-    "engine": ("lsp_server.engine_command", "the engine that all windows share: run it, see it, stop it"),
+    "complete": ("lsp_server.commands.cli", "one completion at PATH:LINE:COLUMN"),
+    "explain": ("lsp_server.commands.cli", "the prompt for PATH:LINE:COLUMN, piece by piece"),
+    "demo": ("lsp_server.commands.cli", "complete a few files in several languages, with timings"),
+    "engine": ("lsp_server.commands.engine", "the engine that all windows share: run it, see it, stop it"),
     "doctor": ("lsp_server.doctor.command", "check the installation, the engine, the model and this machine"),
-    "models": ("lsp_server.models_command", "list, pull and check models"),
-    "cache": ("lsp_server.cache_command", "show and remove prompts that are saved on disk"),
+    "models": ("lsp_server.commands.models", "list, pull and check models"),
+    "cache": ("lsp_server.commands.cache", "show and remove prompts that are saved on disk"),
 }
 
 log = logging.getLogger("midfill")
@@ -128,10 +128,10 @@ class _Version(argparse.Action):
 
 
 def _serve() -> int:
-    from lsp_server import spare
+    from lsp_server.engines import spare
 
     engine = spare.if_needed()  # first of all: it has more to import than this process, and its pipes are its own
-    from lsp_server.stdio import claim_stdio, leave, run_to_exit
+    from lsp_server.wire.stdio import claim_stdio, leave, run_to_exit
 
     pipes = claim_stdio()  # before anything that could print, and before any native library
     try:
@@ -148,7 +148,7 @@ def _serve() -> int:
 
 
 def _address(text: str) -> Address:
-    from lsp_server.address import parse
+    from lsp_server.wire.address import parse
 
     try:
         return parse(text)
@@ -157,7 +157,7 @@ def _address(text: str) -> Address:
 
 
 def _serve_tcp(address: Address) -> int:
-    from lsp_server.stdio import leave, run_to_exit, withdraw_stdio
+    from lsp_server.wire.stdio import leave, run_to_exit, withdraw_stdio
 
     withdraw_stdio()
     try:

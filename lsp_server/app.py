@@ -18,22 +18,23 @@ from inference.memory_report import MemoryBoard
 from inference.models.choice import locate
 from inference.spare import Spare
 from inference.types import Counters
-from lsp_server import feedback, stdio, tcp
 from lsp_server.__main__ import version
-from lsp_server.address import Address
 from lsp_server.completer import Completions
 from lsp_server.config import Config, ServerConfig, Sources, default_sources, load
 from lsp_server.dirs import cache_dir
 from lsp_server.documents import DocumentStore
-from lsp_server.engine_room import EngineRoom
-from lsp_server.engines import BySettings, Elsewhere, Here, Shared, Way
+from lsp_server.engines.room import EngineRoom
+from lsp_server.engines.sharing import SharedEngine
+from lsp_server.engines.ways import BySettings, Elsewhere, Here, Shared, Way
 from lsp_server.handlers import register
 from lsp_server.index import editor
 from lsp_server.index.room import IndexRoom
 from lsp_server.interpreter import keep_loop_free
-from lsp_server.protocol import make_server
-from lsp_server.sharing import SharedEngine
+from lsp_server.learning import feedback
 from lsp_server.status import Status
+from lsp_server.wire import stdio, tcp
+from lsp_server.wire.address import Address
+from lsp_server.wire.protocol import make_server
 from lsp_server.workspace import Exclusion
 
 log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ def open_local(
 
 
 def open_with_notes(config: Config, on_progress: OnProgress) -> tuple[EngineClient, tuple[str, ...]]:
-    """The same as `lsp_server.engines.OpenHere`."""
+    """The same as `lsp_server.engines.ways.OpenHere`."""
     notes: list[str] = []
     deadline_ms = config.server.reply_deadline_ms
     client = open_local(config.engine, on_progress, deadline_ms=deadline_ms, on_note=notes.append)

@@ -16,23 +16,23 @@ from context.tokens import TokenTable
 from context.types import DocumentSnapshot, FileName
 from inference.clients.base import EngineClient
 from inference.types import EngineError
-from lsp_server.allowance import Allowance
-from lsp_server.called_names import CalledNames
 from lsp_server.config import Config
 from lsp_server.desk import Desk, TimedTokenizer
-from lsp_server.dressing import Dressing, placed
-from lsp_server.inquiry import Index
-from lsp_server.layouts import NO_NAME, choose_layout, file_name
-from lsp_server.learned import Learned
-from lsp_server.outcome import Said
-from lsp_server.planning import Planner
-from lsp_server.power import Power
-from lsp_server.references import LATE_S, References
+from lsp_server.learning.learned import Learned
+from lsp_server.learning.outcome import Said
+from lsp_server.plans.called_names import CalledNames
+from lsp_server.plans.dressing import Dressing, placed
+from lsp_server.plans.inquiry import Index
+from lsp_server.plans.layouts import NO_NAME, choose_layout, file_name
+from lsp_server.plans.planning import Planner
+from lsp_server.plans.references import LATE_S, References
 from lsp_server.session import Session
 from lsp_server.trace import Phases, Record, Trace
 from lsp_server.trees import Trees
 from lsp_server.types import Completion, CompletionQuery
-from lsp_server.warmup import WarmUp
+from lsp_server.warm.allowance import Allowance
+from lsp_server.warm.power import Power
+from lsp_server.warm.warmup import WarmUp
 
 logger = logging.getLogger(__name__)
 _QUOTED_BYTES = 4 << 20  # what the tokens of other files may take

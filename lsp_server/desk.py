@@ -8,12 +8,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from inference.clients.base import EngineClient
-from lsp_server.allowance import Allowance
-from lsp_server.called_names import CalledNames
 from lsp_server.config import Config
-from lsp_server.learned import Learned
-from lsp_server.planning import Planner
+from lsp_server.learning.learned import Learned
+from lsp_server.plans.called_names import CalledNames
+from lsp_server.plans.planning import Planner
 from lsp_server.trees import Trees
+from lsp_server.warm.allowance import Allowance
 
 
 class TimedTokenizer:

@@ -22,11 +22,11 @@ from lsp_server import config as settings
 from lsp_server import convert, forms, plain_completion
 from lsp_server.documents import DocumentStore, Update
 from lsp_server.forms import Form, Listed, Params
-from lsp_server.protocol import Server
 from lsp_server.status import State, Status
-from lsp_server.tolerance import named_document
 from lsp_server.types import Completer, CompletionQuery, Superseded
 from lsp_server.uris import document_id, path_of
+from lsp_server.wire.protocol import Server
+from lsp_server.wire.tolerance import named_document
 from lsp_server.workspace import IGNORE_FILE, Exclusion
 
 log = logging.getLogger(__name__)

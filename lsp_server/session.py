@@ -19,23 +19,23 @@ from context.plan import Fit, check, shift
 from context.text import Edit, Text
 from context.types import DocumentSnapshot, Plan
 from inference.types import FinishReason, GenerationRequest, GenerationStats
-from lsp_server.ahead import Ahead
-from lsp_server.asking import Timing, around
+from lsp_server.answers.enough import Wants
+from lsp_server.answers.generation import Generation
+from lsp_server.answers.live import Live, read
+from lsp_server.answers.offer import as_if_selected, judge_of, offers, wants_line
+from lsp_server.answers.reply import rules_for
+from lsp_server.asking.reluctance import Kind, place_of
+from lsp_server.asking.timing import Timing, around
+from lsp_server.asking.trigger import LastEdit, last_edit
 from lsp_server.desk import Desk
-from lsp_server.draft_material import DraftMaterial
-from lsp_server.enough import Wants
-from lsp_server.generation import Generation
-from lsp_server.live import Live, read
-from lsp_server.offer import as_if_selected, judge_of, offers, wants_line
-from lsp_server.outcome import Following, Outcome
-from lsp_server.prefetch import Prefetch
-from lsp_server.reluctance import Kind, place_of
-from lsp_server.reply import rules_for
+from lsp_server.learning.outcome import Following, Outcome
+from lsp_server.plans.draft_material import DraftMaterial
 from lsp_server.rules.confidence import n_wanted, silent_below
 from lsp_server.trace import Record
-from lsp_server.trigger import LastEdit, last_edit
 from lsp_server.types import Completion, CompletionQuery, Superseded
 from lsp_server.uris import is_on_disk
+from lsp_server.warm.ahead import Ahead
+from lsp_server.warm.prefetch import Prefetch
 
 
 class Session:

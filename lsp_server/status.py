@@ -14,7 +14,7 @@ from itertools import count
 
 from lsprotocol import types
 
-from lsp_server.protocol import Server
+from lsp_server.wire.protocol import Server
 
 log = logging.getLogger(__name__)
 

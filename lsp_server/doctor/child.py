@@ -100,7 +100,7 @@ def _build(config: Config, say: Say) -> dict[str, Any]:
     from inference.llama.devices import look_at_build
     from inference.llama.load import open_model
     from inference.llama.vocab import LlamaVocab
-    from lsp_server.layouts import choose_layout
+    from lsp_server.plans.layouts import choose_layout
 
     build = look_at_build()
     say({"build": {**asdict(build), "cpu_features": sorted(build.cpu_features)}})

@@ -47,7 +47,7 @@ class Answer:
 
 def ask(question: str, model: str, timeout_s: float) -> Answer:
     """question: "build" or "completion". model: "" = as the settings say."""
-    home = str(Path(__file__).resolve().parent.parent)
+    home = str(Path(__file__).resolve().parent.parent.parent)
     # -P: files in the working directory must not be taken for modules. A native abort would start a debugger for its trace.
     command = [sys.executable, "-P", "-c", _CODE, home, question, model]
     ended = child.run(command, timeout_s, {**os.environ, "GGML_NO_BACKTRACE": "1"})
@@ -72,7 +72,7 @@ def read(ended: Ended, timeout_s: float) -> Answer:
         return Answer(seen["result"], **known)
     # An end after the answer, while native memory was being freed, is still an end that a server would suffer.
     doing = "leaving" if "result" in seen else seen.get("doing", "starting")
-    how = f"it took longer than {timeout_s:.0f} s and was ended" if ended.is_late else ended.how
+    how = f"it took longer than {timeout_s:g} s and was ended" if ended.is_late else ended.how
     error = f"while {doing}, {how}"
     if last := _last_line(ended.error):
         error += f" (it said: {last})"

@@ -12,8 +12,8 @@ from functools import partial
 
 from lsprotocol import types
 
-from lsp_server.protocol import Server
 from lsp_server.uris import document_id
+from lsp_server.wire.protocol import Server
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,9 @@ from collections.abc import Callable
 from typing import Any
 
 from inference.config import EngineConfig
-from lsp_server import app, engines, handlers
+from lsp_server import app, handlers
 from lsp_server.__main__ import main
+from lsp_server.engines import ways as engines
 
 OnProgress = Callable[[float], None]
 

@@ -10,10 +10,10 @@ from typing import Any
 from unittest import mock
 
 from inference.config import EngineConfig
-from lsp_server import stdio
 from lsp_server.app import App, OpenClient, build
 from lsp_server.config import Sources
-from lsp_server.stdio import FrameReader
+from lsp_server.wire import stdio
+from lsp_server.wire.stdio import FrameReader
 from tests.cases.case import HANG_S
 from tests.cases.editor import accepted, changed
 from tests.cases.logs import Logs

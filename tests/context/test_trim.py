@@ -28,7 +28,7 @@ MADE = {
 FILES = [
     "context/ranking.py",
     "bench/heart.py",
-    "lsp_server/planning.py",
+    "lsp_server/plans/planning.py",
     "bench/material/accounts.ts",
     "editors/neovim/lua/midfill/server.lua",
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.planning import HEALING_TOKENS
+from lsp_server.plans.planning import HEALING_TOKENS
 from tests.cases.drivers.prompts import tiny_scene
 from tests.cases.scene import URI, Scene
 from tests.cases.scripted import Model

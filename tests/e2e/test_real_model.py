@@ -38,7 +38,7 @@ from inference.measure import usable_cpus
 from inference.types import Costs, Counters, FinishReason, GenerationRequest, Priority
 from lsp_server.completer import Completions
 from lsp_server.config import Config, ServerConfig
-from lsp_server.layouts import choose_layout
+from lsp_server.plans.layouts import choose_layout
 from lsp_server.types import Completion, CompletionQuery, Superseded
 from tests.support.client import frame, inline_params
 from tests.support.near_tie import Comparer, Driver, Ran, Recording, Rows, Said, run_cold, share, watch

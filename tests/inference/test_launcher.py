@@ -30,7 +30,7 @@ from inference.models.lock import hold
 from inference.runtime_dir import RUNTIME_VARIABLE, Place, make_private, place_of
 from inference.spare import Spare
 from inference.types import EngineError, FinishReason, GenerationRequest
-from lsp_server.engine_command import command_line
+from lsp_server.commands.engine import command_line
 from tests.support.ended import all_ended, engines_of
 from tests.support.served import events, run, until
 from tests.support.tiny_gguf import write_tiny

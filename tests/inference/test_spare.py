@@ -23,9 +23,9 @@ from inference.models.identity import identify
 from inference.runtime_dir import RUNTIME_VARIABLE, place_of
 from inference.spare import Spare, await_word
 from inference.types import EngineError, FinishReason, GenerationRequest
-from lsp_server import spare
-from lsp_server.engine_command import command_line
-from lsp_server.last_engine import keep, last_engine
+from lsp_server.commands.engine import command_line
+from lsp_server.engines import spare
+from lsp_server.engines.last import keep, last_engine
 from tests.support.client import HANG_S
 from tests.support.ended import all_ended, engines_of
 from tests.support.served import events, run, until
@@ -179,7 +179,7 @@ def test_one_that_is_not_needed_ends(home: Path, how: str) -> None:
         mine.close()
     else:
         code = (
-            "import time; from lsp_server import spare; mine = spare.if_needed(); "
+            "import time; from lsp_server.engines import spare; mine = spare.if_needed(); "
             "print(mine._child.pid, flush=True); time.sleep(999)"
         )
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:

@@ -12,10 +12,10 @@ import sys
 import threading
 import time
 
-from lsp_server import tcp
-from lsp_server.address import LOOPBACK, Address
-from lsp_server.stdio import Pipes, claim_stdio, leave, run_to_exit, serve, withdraw_stdio
 from lsp_server.types import Completion, CompletionQuery
+from lsp_server.wire import tcp
+from lsp_server.wire.address import LOOPBACK, Address
+from lsp_server.wire.stdio import Pipes, claim_stdio, leave, run_to_exit, serve, withdraw_stdio
 from tests.lsp_server.conftest import Script, append_x, build
 
 AGES_S = 600  # longer than any test waits

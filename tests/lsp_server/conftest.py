@@ -14,9 +14,9 @@ from context.types import DocumentSnapshot
 from lsp_server.config import Config, Sources
 from lsp_server.documents import DocumentStore
 from lsp_server.handlers import Room, register
-from lsp_server.protocol import Server, make_server
 from lsp_server.status import Status
 from lsp_server.types import Completion, CompletionQuery, Item
+from lsp_server.wire.protocol import Server, make_server
 from lsp_server.workspace import Exclusion
 from tests.support.client import Client
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lsp_server.address import Address, is_loopback, parse
+from lsp_server.wire.address import Address, is_loopback, parse
 
 
 @pytest.mark.parametrize(

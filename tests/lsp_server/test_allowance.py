@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.types import Priority
-from lsp_server.allowance import MINUTE_S, SOON_S, Ledger
+from lsp_server.warm.allowance import MINUTE_S, SOON_S, Ledger
 from tests.support.desk import Desk, Typist
 
 FULL = 1000

@@ -12,7 +12,7 @@ import pytest
 
 from inference.config import EngineConfig
 from inference.prompt_cache.place import ASIDE, DATABASE
-from lsp_server import cache_command
+from lsp_server.commands import cache as cache_command
 from lsp_server.config import Config
 from tests.support.saved_prompts import Kept, value_files
 

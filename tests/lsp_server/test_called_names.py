@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from context.symbol_types import Import
-from lsp_server.called_names import REFRESH_S, CalledNames
 from lsp_server.index.rows import Defined, FileRow, UsedIn
+from lsp_server.plans.called_names import REFRESH_S, CalledNames
 from tests.lsp_server.test_session import Bench, virtual
 
 SCRIPT = "read(mystery(item)) + other(1)\n"

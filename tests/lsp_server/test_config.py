@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lsp_server.commands.settings_page import render_settings
 from lsp_server.config import (
     BOUNDS,
     Config,
@@ -21,7 +22,6 @@ from lsp_server.config import (
     load,
     rooms,
 )
-from lsp_server.settings_page import render_settings
 from lsp_server.workspace import PRIVATE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -198,7 +198,7 @@ def test_nothing_raises_and_what_is_loaded_is_valid(first: Any, second: Any) -> 
 
 def test_the_written_settings_are_fresh() -> None:
     assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == render_settings(), (
-        "run `python -m lsp_server.settings_page > docs/settings.md`"
+        "run `python -m lsp_server.commands.settings_page > docs/settings.md`"
     )
 
 

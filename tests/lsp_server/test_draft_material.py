@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from inference.config import EngineConfig
 from inference.drafts.chunks import Chunks, digest_of
 from inference.types import GenerationRequest
+from lsp_server.answers.enough import Wants
 from lsp_server.config import Config
-from lsp_server.draft_material import AROUND, QUIET_S, DraftMaterial
-from lsp_server.enough import Wants
+from lsp_server.plans.draft_material import AROUND, QUIET_S, DraftMaterial
 from tests.lsp_server.test_session import VOCAB, Bench, run_virtual
 
 LINES = "".join(f"    value{i} = total(name, item)  # {i * 7919 % 1000}\n" for i in range(2500))

@@ -23,9 +23,9 @@ from inference.engine_record import EngineRecord, own_start
 from inference.engine_settings import NAMES, differing, given, settings_of
 from inference.models import choice
 from inference.runtime_dir import RUNTIME_VARIABLE, Place, make_private
-from lsp_server import engines
+from lsp_server.commands.engine import command_line
 from lsp_server.config import Config, Sources, load
-from lsp_server.engine_command import command_line
+from lsp_server.engines import ways as engines
 from tests.support.client import HANG_S
 from tests.support.ended import all_ended
 from tests.support.tiny_gguf import write_tiny

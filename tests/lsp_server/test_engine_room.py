@@ -15,7 +15,7 @@ from inference.types import EngineError
 from inference.wire import EngineState, News
 from lsp_server.app import App
 from lsp_server.config import Config, Sources
-from lsp_server.engines import BySettings, Ears, Here, Opened
+from lsp_server.engines.ways import BySettings, Ears, Here, Opened
 from tests.cases.scripted import Model, ScriptedClient
 from tests.support.client import Client, in_loop
 

@@ -13,7 +13,7 @@ from context.tokens import TokenTable
 from context.types import DocumentSnapshot, FileName, Limits
 from inference.llama.vocab import LlamaVocab, load_vocab
 from inference.types import EngineError
-from lsp_server.layouts import NO_NAME, choose_layout, file_name
+from lsp_server.plans.layouts import NO_NAME, choose_layout, file_name
 from tests.support.family_vocab import ScriptVocab, family_vocab
 from tests.support.fixture import cursor_in
 from tests.support.tiny_gguf import write_tiny

@@ -18,7 +18,8 @@ from inference.models.machine import Machine
 from inference.models.model import Model, Shape, Terms
 from inference.models.store import Progress
 from inference.types import EngineError
-from lsp_server import models_command, progress_bar
+from lsp_server.commands import models as models_command
+from lsp_server.commands import progress_bar
 from lsp_server.config import Config
 from tests.inference.models_support import PIECES, WHOLE, FakePip, sample_gguf, tiny_model
 

@@ -9,8 +9,8 @@ import pytest
 from context.syntax import SyntaxTree, parse
 from context.text import Edit, Text
 from context.types import DocumentSnapshot
-from lsp_server.generation import Said
-from lsp_server.offer import as_if_selected, judge_of, offer, offers, place_at, wants_line
+from lsp_server.answers.generation import Said
+from lsp_server.answers.offer import as_if_selected, judge_of, offer, offers, place_at, wants_line
 from lsp_server.rules.confidence import silent_below
 from lsp_server.types import CompletionQuery, Item, Selected
 from tests.lsp_server.test_session import Bench, virtual

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context.text import Edit, Text
+from lsp_server.asking.reluctance import Kind, Reluctance
 from lsp_server.convert import offset_of
-from lsp_server.feedback import read
-from lsp_server.outcome import Fate, Following, Outcome, Said
-from lsp_server.outcomes import Outcomes
-from lsp_server.reluctance import Kind, Reluctance
+from lsp_server.learning.feedback import read
+from lsp_server.learning.outcome import Fate, Following, Outcome, Said
+from lsp_server.learning.outcomes import Outcomes
 from lsp_server.types import Item
 from tests.lsp_server.test_results import Typist
 from tests.lsp_server.test_session import virtual

@@ -13,8 +13,8 @@ from lsprotocol import types
 from context.text import Text
 from context.types import DocumentSnapshot
 from lsp_server import forms
-from lsp_server.generation import Said
-from lsp_server.offer import offer
+from lsp_server.answers.generation import Said
+from lsp_server.answers.offer import offer
 from lsp_server.plain_completion import MAX_LABEL
 from lsp_server.types import Completion, CompletionQuery, Item, Superseded
 from tests.lsp_server.conftest import House, Script, build

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from lsp_server.power import ASK_EVERY_S, Power, look_at_battery
+from lsp_server.warm.power import ASK_EVERY_S, Power, look_at_battery
 from tests.support.virtual import InlineExecutor, run_virtual
 
 

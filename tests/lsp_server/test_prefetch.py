@@ -10,10 +10,10 @@ from typing import Any
 from context.text import Text
 from context.types import DocumentSnapshot
 from inference.types import Priority
-from lsp_server.allowance import MINUTE_S
-from lsp_server.enough import Wants
-from lsp_server.generation import Said
-from lsp_server.prefetch import _is_offered
+from lsp_server.answers.enough import Wants
+from lsp_server.answers.generation import Said
+from lsp_server.warm.allowance import MINUTE_S
+from lsp_server.warm.prefetch import _is_offered
 from tests.lsp_server.test_results import Typist
 from tests.lsp_server.test_session import VOCAB, virtual
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server import watch
+from lsp_server.wire import watch
 from tests.support.client import HANG_S, Json, frame, inline_params
 
 ROOT = Path(__file__).resolve().parents[2]

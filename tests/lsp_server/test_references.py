@@ -21,8 +21,8 @@ from lsp_server.completer import Completions
 from lsp_server.config import Config, ServerConfig
 from lsp_server.index.reader import Reader
 from lsp_server.index.rows import Defined, FileRow, UsedIn
-from lsp_server.layouts import choose_layout, file_name
-from lsp_server.prompting import Prompter
+from lsp_server.plans.layouts import choose_layout, file_name
+from lsp_server.plans.prompting import Prompter
 from lsp_server.types import CompletionQuery
 from lsp_server.uris import document_id, path_of
 from tests.index.conftest import House, write_all

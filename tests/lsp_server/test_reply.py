@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lsp_server.reply import ReplyRules, Verdict, decide, rules_for
+from lsp_server.answers.reply import ReplyRules, Verdict, decide, rules_for
 
 WARM = ReplyRules(invoked=False, single_line=True, deadline=1.0, cold_until=None)
 COLD = ReplyRules(invoked=False, single_line=True, deadline=1.0, cold_until=2.5)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from context.text import Edit, Text
-from lsp_server.results import Results, _back
+from lsp_server.answers.results import Results, _back
 from lsp_server.types import Completion
 from tests.lsp_server.test_session import LINES, Bench, virtual
 from tests.support.virtual import run_virtual

@@ -19,8 +19,8 @@ from inference.config import EngineConfig
 from inference.types import Priority
 from lsp_server.completer import Completions
 from lsp_server.config import Config, ServerConfig
-from lsp_server.power import Power
 from lsp_server.types import Completion, CompletionQuery, Item, Selected, Superseded
+from lsp_server.warm.power import Power
 from tests.support.fake_backend import WORDS, FakeBackend, FakeVocab
 from tests.support.virtual import InlineExecutor, SteppedClient, run_virtual
 

@@ -11,7 +11,7 @@ import pytest
 
 from inference.config import EngineConfig
 from inference.types import EngineError
-from lsp_server.sharing import SharedEngine
+from lsp_server.engines.sharing import SharedEngine
 
 HANG_S = 30.0
 

@@ -17,11 +17,11 @@ from inference.clients.local import LocalClient
 from inference.config import EngineConfig
 from inference.engine import Engine, Sink
 from inference.types import Costs, EngineError, FinishReason, GenerationRequest
-from lsp_server import stdio, tcp
-from lsp_server.address import LOOPBACK, Address
 from lsp_server.app import open_session
 from lsp_server.config import Sources
-from lsp_server.sharing import SharedEngine
+from lsp_server.engines.sharing import SharedEngine
+from lsp_server.wire import stdio, tcp
+from lsp_server.wire.address import LOOPBACK, Address
 from tests.lsp_server.conftest import House, Script, build
 from tests.support.client import CANCELLED, Json, TcpClient, in_loop
 from tests.support.fake_backend import FakeBackend

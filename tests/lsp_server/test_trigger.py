@@ -10,12 +10,12 @@ import pytest
 from context.syntax import SyntaxTree, parse
 from context.text import Edit, Text
 from inference.types import Costs
-from lsp_server import trigger
+from lsp_server.asking import trigger
+from lsp_server.asking.literals import inside
+from lsp_server.asking.pace import ASSUMED_MS, Pace, place_factor
+from lsp_server.asking.reluctance import HALF_LIFE_S, Kind, Reluctance, place_of
+from lsp_server.asking.trigger import LastEdit, last_edit, narrowed, why_not
 from lsp_server.config import ServerConfig, Sources, load
-from lsp_server.literals import inside
-from lsp_server.pace import ASSUMED_MS, Pace, place_factor
-from lsp_server.reluctance import HALF_LIFE_S, Kind, Reluctance, place_of
-from lsp_server.trigger import LastEdit, last_edit, narrowed, why_not
 from lsp_server.types import Superseded
 from tests.lsp_server.test_session import Bench, virtual
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from context.text import Text
 from context.types import Layout, Limits, Plan
 from context.zones.types import ZonePiece, Zones
-from lsp_server.versions import Versions
+from lsp_server.answers.versions import Versions
 
 TEXT = Text.of("class A:\n    def b(self):\n        x = 1\n" + "        y = 2\n" * 9)
 PLAN = Plan("file:///a", Layout("psm", ()), 60, 80, b"", b"", b"", (), 0, 0, Limits(9, 9, 9))

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from context.text import Edit, Text
 from context.types import DocumentSnapshot
 from inference.types import Costs, GenerationRequest, Priority
-from lsp_server.allowance import MINUTE_S
-from lsp_server.power import ASK_EVERY_S
 from lsp_server.types import CompletionQuery
+from lsp_server.warm.allowance import MINUTE_S
+from lsp_server.warm.power import ASK_EVERY_S
 from tests.lsp_server.test_session import LINES, VOCAB, Bench, virtual
 from tests.support.virtual import InlineExecutor, run_virtual
 

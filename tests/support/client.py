@@ -16,8 +16,8 @@ from collections.abc import Callable, Coroutine
 from itertools import count
 from typing import Any
 
-from lsp_server.protocol import Server
-from lsp_server.stdio import Pipes, serve
+from lsp_server.wire.protocol import Server
+from lsp_server.wire.stdio import Pipes, serve
 
 HANG_S = 100.0  # only ends a test that hangs; nothing is asserted about it
 CONTENT_MODIFIED, CANCELLED, INVALID_PARAMS = -32801, -32800, -32602

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lsp_server import engine_start
 from lsp_server.__main__ import main
+from lsp_server.engines import start as engine_start
 
 
 def spoil(environment: dict[str, str]) -> None:

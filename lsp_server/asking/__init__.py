@@ -1,0 +1,1 @@
+"""When the model is asked: whether at all, at once, or after a wait."""

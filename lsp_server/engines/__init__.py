@@ -1,0 +1,1 @@
+"""Which engine a server works with, the ways to one, and its process."""

@@ -1,0 +1,1 @@
+"""Which prompt a request gets, and what of other places stands in it."""
