@@ -218,7 +218,7 @@ class EngineRoom:
     def _lost(self, why: str, is_hopeless: bool) -> None:
         self._is_well = False
         log.warning("%s", why)
-        later = "the next request starts it again"
+        later = "the next request that needs it starts it again"
         if is_hopeless:
             later = "it is left alone for a while, unless the command midfill.restartEngine is run"
         sentence = f"{why.rstrip('.')}; {later}"

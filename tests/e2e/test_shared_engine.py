@@ -107,7 +107,7 @@ def test_kill_9_during_completions(home: Path, model: Path) -> None:
             told = window.explained()
             assert told["finish"] == "error" and "engine" in str(told["reason"]), told
             window.complete()
-            assert [m for state, m in window.statuses() if state == "error"][n].endswith("the next request starts it again")
+            assert [m for state, m in window.statuses() if state == "error"][n].endswith("needs it starts it again")
             if n % 2:
                 other.complete()
         assert window.statuses()[-1][0] == "ready"

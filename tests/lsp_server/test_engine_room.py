@@ -119,7 +119,7 @@ async def test_what_the_engine_tells_is_what_the_editor_is_told() -> None:
             ("ready", "m1 is ready"),
             ("error", "There is no memory."),
             ("ready", "m1 is ready"),
-            ("error", "It has died; the next request starts it again"),
+            ("error", "It has died; the next request that needs it starts it again"),
             ("error", "It has died; it is left alone for a while, unless the command midfill.restartEngine is run"),
         ]
         percents = [m["params"].get("percent") for m in client.of_method("midfill/status")]
