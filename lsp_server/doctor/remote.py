@@ -20,9 +20,9 @@ _TOPIC = "engine_url"
 
 def remote(config: EngineConfig) -> Iterator[Finding]:
     """What the engine at `engine_url` says of itself, or why editors get nothing from it."""
-    url = config.engine_url
+    url = config.engine_url.rpartition("@")[2]  # a password that somebody wrote into it is not shown
     try:
-        hello = asyncio.run(_greet(at_url(url, config.api_key_file)))
+        hello = asyncio.run(_greet(at_url(config.engine_url, config.api_key_file)))
     except Gone as error:
         why = str(error).partition(";")[0]
         yield fault(_TOPIC, f"{url}: {why}", f"start one there (`midfill engine --host ...`), or set {_TOPIC} = \"\"")

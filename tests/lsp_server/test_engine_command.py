@@ -133,7 +133,7 @@ def test_for_another_machine_it_wants_a_key(home: Path, tmp_path: Path) -> None:
         (said,) = (each for each in told["findings"] if each["topic"] == "engine_url")
         assert told["works"] and said["level"] == "ok" and f"at {url}, tiny, ready" in said["text"]
         assert told["completion"] is None and "memory" not in {each["topic"] for each in told["findings"]}
-        no_address = {"engine_url": "ftp://127.0.0.1"}
+        no_address = {"engine_url": "http://me:secret@127.0.0.1"}
         for change, why in (
             ({"api_key_file": str(wrong)}, "key is missing or wrong"), ({}, "api_key_file"), (no_address, "not the address")
         ):  # fmt: skip
@@ -152,6 +152,7 @@ def _doctor_of_remote(home: Path, file: Path, settings: Mapping[str, str]) -> st
     done = midfill(home, "doctor", "--json", MIDFILL_CONFIG=str(file))
     found = [each for each in json.loads(done.stdout)["findings"] if each["level"] == "fault"]
     assert done.returncode == 1 and [each["topic"] for each in found] == ["engine_url"] and found[0]["do"]
+    assert "secret" not in done.stdout
     return str(found[0]["text"])
 
 
