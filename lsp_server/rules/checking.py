@@ -5,6 +5,7 @@ Owns the way between characters of prompt form and bytes of the document. Pure: 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 
@@ -29,23 +30,25 @@ def syntax_check(gate: Gate, rest: str) -> SyntaxCheck:
 
 
 def known_names(language: str, text: Text, indexed: Callable[[str], bool] = lambda name: False) -> Known | None:
-    """Is a name one of the language, used anywhere in the text, or indexed? None where a call may mean what nobody sees."""
+    """Is a name one of the language, indexed, or used anywhere in the text; all are, where a line imports what nobody sees.
+
+    None where a call may mean what nobody sees anyway. The text is not looked at before a name is none of the language's."""
     builtin = BUILTIN.get(language)
-    if builtin is None or len(text) > MOST_SEARCHED or _imports_all(language, text):
+    if builtin is None or len(text) > MOST_SEARCHED:
         return None
+    whole = functools.cache(text.bytes)
 
     def known(name: str) -> bool:
-        return name in builtin or _stands_in(text, name) or indexed(name)
+        return name in builtin or indexed(name) or _stands_in(whole(), name) or _imports_all(language, whole())
 
     return known
 
 
-def _stands_in(text: Text, name: str) -> bool:
-    found = re.compile(rb"(?<![\w.])" + re.escape(name.encode()) + rb"(?!\w)")
-    return found.search(text.bytes()) is not None
+def _stands_in(text: bytes, name: str) -> bool:
+    return re.search(rb"(?<![\w.])" + re.escape(name.encode()) + rb"(?!\w)", text) is not None
 
 
-def _imports_all(language: str, text: Text) -> bool:
+def _imports_all(language: str, text: bytes) -> bool:
     stars = {"python": rb"^\s*from\s+\S+\s+import\s+\*", "go": rb"^\s*(?:import\s+)?\.\s+\"", "rust": rb"::\*\s*[;,}]"}
     pattern = stars.get(language)
-    return pattern is not None and re.search(pattern, text.bytes(), re.M) is not None
+    return pattern is not None and re.search(pattern, text, re.M) is not None

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.cases.drivers.large import MOST_COPIED, MOST_ENCODED, Work
+from tests.cases.drivers.trees import tree_in
 from tests.cases.editor import accepted, changed
 from tests.cases.scene import URI, Scene, items_of
 from tests.cases.scripted import Model
@@ -23,6 +24,7 @@ async def test_requests_all_over_a_long_document_cost_what_one_costs_in_a_short_
         async with Scene(Model.saying("sum(vs)")) as scene:
             scene.client.open(URI, text)
             await scene.client.settle()
+            await tree_in(scene, URI)  # it is made beside the requests, and reads all there is
             rng, most = random.Random(3), (0, 0)
             for _ in range(10):
                 n_before = scene.model.vocab.n_encoded_bytes
