@@ -41,7 +41,9 @@ class EngineConfig:
         2 * 1024 * 1024 * 1024, "Most bytes of disk for saved prompts of all models; half of what is free, if that is less."
     )
     save_every_s: float = setting(20.0, "How often a prompt that has grown is saved while you type, in seconds.")
-    n_threads: int = setting(0, "CPU threads; 0 = measured at first start and kept on disk.")
+    n_threads: int = setting(
+        0, "CPU threads; 0 = measured at first start and kept on disk. While other programs want the cores, a step gets fewer."
+    )
     n_gpu_layers: int = setting(
         -1, "Layers on the GPU; -1 = all that fit, 0 = none. Set by you, and not to 0, it brings a warning if there is no GPU."
     )

@@ -6,6 +6,7 @@ the next larger one does. With costs that somebody set instead of measuring them
 sum.
 
 What a prompt token and a step cost is read from the table too, so that a first measurement on a busy machine is soon forgotten.
+While fewer threads than usual do the steps (`inference.threads`), all of it is scaled, and the entries stay what they are.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class CostTable:
     """rows: (number of rows, ms of one such step), measured. Empty: `costs` stand for all counts."""
 
     def __init__(self, costs: Costs, rows: Iterable[tuple[int, float]] = ()) -> None:
-        self._costs = costs  # replaced, never changed: other threads read it
+        self._usual = self._costs = costs  # replaced, never changed: other threads read it
+        self._scale = 1.0
         self._ms: dict[int, float] = {}
         self._counts: list[int] = []
         self._samples: dict[int, deque[float]] = {}
@@ -42,12 +44,17 @@ class CostTable:
         return self._costs
 
     @property
+    def usual_costs(self) -> Costs:
+        """The same without the scale."""
+        return self._usual
+
+    @property
     def is_measured(self) -> bool:
         return bool(self._ms)
 
     @property
     def rows(self) -> tuple[tuple[int, float], ...]:
-        """All entries, by number of rows."""
+        """All entries, by number of rows, without the scale."""
         return tuple((n, self._ms[n]) for n in self._counts)
 
     @property
@@ -57,8 +64,12 @@ class CostTable:
 
     def cost(self, n: int) -> float:
         """At most how many ms a step of n rows takes. Beyond the largest entry: as many such steps as hold n rows."""
+        return self._scale * self.usual_cost(n)
+
+    def usual_cost(self, n: int) -> float:
+        """The same without the scale."""
         if not self._ms:
-            return self._costs.step_ms + (n - 1) * self._costs.prefill_ms_per_token
+            return self._usual.step_ms + (n - 1) * self._usual.prefill_ms_per_token
         i = bisect_left(self._counts, n)
         if i < len(self._counts):
             return self._ms[self._counts[i]]
@@ -68,8 +79,8 @@ class CostTable:
     def most_rows(self, ms: float, most: int) -> int:
         """The largest number of rows, at most `most`, that is known to take no longer than ms; 0 if none is."""
         if self._ms:
-            return max((n for n in self._counts if n <= most and self._ms[n] <= ms), default=0)
-        costs = self._costs
+            return max((n for n in self._counts if n <= most and self._scale * self._ms[n] <= ms), default=0)
+        costs = self._usual
         if ms < costs.step_ms:
             return 0
         return min(most, 1 + int(min((ms - costs.step_ms) / max(costs.prefill_ms_per_token, 1e-3), most)))
@@ -78,14 +89,14 @@ class CostTable:
         """The number of rows, at most `most`, that costs least per row among those of no more than ms; at least 1."""
         if not self._ms:
             return max(1, self.most_rows(ms, most))
-        fitting = [n for n in self._counts if n <= most and self._ms[n] <= ms]
+        fitting = [n for n in self._counts if n <= most and self._scale * self._ms[n] <= ms]
         return min(fitting, key=lambda n: (self._ms[n] / n, -n), default=1)
 
     def chunk(self, ms: float, most: int) -> int:
         """Rows of a prefill chunk that aims at ms. A machine too slow for that still gets 8."""
         if self._ms:
             return max(min(8, most), self.most_rows(ms * 1.1, most))  # what was measured for this aim is not given up for noise
-        return max(8, min(most, int(ms / max(self._costs.prefill_ms_per_token, 1e-3))))
+        return max(8, min(most, int(ms / max(self._usual.prefill_ms_per_token, 1e-3))))
 
     def observe(self, n: int, ms: float) -> None:
         """A step of n rows took ms. Costs that were set stay as they are; a clock that stood still tells nothing."""
@@ -98,11 +109,20 @@ class CostTable:
         if n in self._ms or len(samples) >= _N_SURE:
             self._set(n, statistics.median(samples))
 
+    def scale(self, factor: float) -> None:
+        """From now on a step takes so many times what its entry says."""
+        self._scale = factor
+        self._tell(self._usual)
+
     def _set(self, n: int, ms: float) -> None:
         if n not in self._ms:
             insort(self._counts, n)
         self._ms[n] = ms
-        per_token = min((self._ms[n] / n for n in self._counts if n >= _MANY_ROWS), default=self._costs.prefill_ms_per_token)
-        step_ms = self._ms.get(1, self._costs.step_ms)
-        if (per_token, step_ms) != (self._costs.prefill_ms_per_token, self._costs.step_ms):
-            self._costs = replace(self._costs, prefill_ms_per_token=per_token, step_ms=step_ms)
+        per_token = min((self._ms[n] / n for n in self._counts if n >= _MANY_ROWS), default=self._usual.prefill_ms_per_token)
+        step_ms = self._ms.get(1, self._usual.step_ms)
+        if (per_token, step_ms) != (self._usual.prefill_ms_per_token, self._usual.step_ms):
+            self._tell(replace(self._usual, prefill_ms_per_token=per_token, step_ms=step_ms))
+
+    def _tell(self, usual: Costs) -> None:
+        per_token, step_ms = (self._scale * ms for ms in (usual.prefill_ms_per_token, usual.step_ms))
+        self._usual, self._costs = usual, replace(usual, prefill_ms_per_token=per_token, step_ms=step_ms)

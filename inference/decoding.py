@@ -23,6 +23,7 @@ from inference.kv_cache import KvCache
 from inference.run import Run
 from inference.scheduler import PATIENCE_MS
 from inference.tally import Tally
+from inference.threads import ThreadCount
 from inference.types import ClaimKind, FinishReason
 
 Choose = Callable[[Run, NDArray[np.float32], float], None]
@@ -56,6 +57,7 @@ class Decoding:
         backend: Backend,
         kv: KvCache,
         table: CostTable,
+        threads: ThreadCount,
         tally: Tally,
         inbox: Inbox,
         admission: Admission,
@@ -69,6 +71,7 @@ class Decoding:
         self._backend = backend
         self._kv = kv
         self._table = table
+        self._threads = threads
         self._tally = tally
         self._inbox = inbox
         self._admission = admission
@@ -89,14 +92,17 @@ class Decoding:
         rows = [row for ride in rides for row in ride.rows()]
         # one row is the least that can be done; it is not ended for a keystroke
         yields = len(rows) > 1
-        self._inbox.begin_step([(run, run.pos + n) for run, n in batch], self._table.cost(len(rows)), PATIENCE_MS, yields)
+        most_ms = self._threads.begin(len(rows))
+        ends = [(run, run.pos + n) for run, n in batch]
+        self._inbox.begin_step(ends, self._table.cost(len(rows)), PATIENCE_MS, yields, most_ms)
         began = self._clock()
         outcome = self._backend.decode(rows)
         self._inbox.end_step()
         if outcome in (Outcome.OK, Outcome.ABORTED):
+            self._threads.end(len(rows), (self._clock() - began) * 1000, is_whole=outcome is Outcome.OK)
+        if outcome in (Outcome.OK, Outcome.ABORTED):
             self._tally.decoded(batch, sum(len(ride.drafted) for ride in rides))
         if outcome is Outcome.OK:
-            self._table.observe(len(rows), (self._clock() - began) * 1000)
             self._accept(rides, started)
             return
         if self._drafting is not None:

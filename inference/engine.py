@@ -29,6 +29,7 @@ from inference.prompt_cache.keeper import Keeper
 from inference.run import Run, Sink
 from inference.scheduler import Scheduler
 from inference.tally import Tally
+from inference.threads import ThreadCount
 from inference.types import Costs, Counters, EngineStats, FinishReason, GenerationRequest, Priority
 
 logger = logging.getLogger(__name__)
@@ -41,8 +42,9 @@ _LAST_S = 2.0  # for saving prompts at the end
 class Engine:
     """n_ctx: longest sequence in tokens. costs: of this machine, as far as `table` knows no better.
 
-    table: what steps of this machine cost; None: what `costs` say. n_stowed, stow_bytes: sequences kept in RAM. on_end: is told
-    the table when `run_forever` ends. archive: prompts on disk, started; one is saved every save_every_s while somebody types.
+    table: what steps of this machine cost; None: what `costs` say. threads: of steps, by the same table; None: as many as there
+    are. n_stowed, stow_bytes: sequences kept in RAM. on_end: is told the table when `run_forever` ends. archive: prompts on
+    disk, started; one is saved every save_every_s while somebody types.
     make_drafting: of tokens to be checked several at a time; None: nothing is drafted, as with models that can't roll back.
     """
 
@@ -54,6 +56,7 @@ class Engine:
         n_sequences: int,
         costs: Costs,
         table: CostTable | None = None,
+        threads: ThreadCount | None = None,
         chunk_ms: float = 250.0,
         background_rows: int = 32,
         n_stowed: int = 0,
@@ -69,6 +72,7 @@ class Engine:
         self._healing = HealingIndex(self._vocab.pieces, self._vocab.stop_tokens)
         self.n_ctx = min(n_ctx, backend.n_ctx)
         self.table = CostTable(costs) if table is None else table
+        self.threads = ThreadCount(1, lambda n: None, self.table, clock) if threads is None else threads
         # one sequence more for the background's
         self.kv = KvCache(backend, n_sequences + 1, n_stowed=n_stowed, stow_bytes=stow_bytes)
         self._scheduler = Scheduler(
@@ -87,7 +91,9 @@ class Engine:
         self._inbox = Inbox(clock)
         self._keeper: Keeper | None = None
         if archive is not None:
-            self._keeper = Keeper(archive, self.kv, backend, clock=clock, save_every_s=save_every_s, on_lost=self._fail)
+            self._keeper = Keeper(
+                archive, self.kv, backend, self.threads, clock=clock, save_every_s=save_every_s, on_lost=self._fail
+            )
             archive.listen(self._inbox.wake)
         self._admission = Admission(self.kv, self._tally, clock, None if self._keeper is None else self._keeper.restorer)
         self.drafting: Drafting | None = None
@@ -97,7 +103,7 @@ class Engine:
             if self._keeper is not None and self.drafting.partner is not None:
                 self._keeper.join(self.drafting.partner, self._inbox.wake)
         self._decoding = Decoding(
-            backend, self.kv, self.table, self._tally, self._inbox, self._admission, clock,
+            backend, self.kv, self.table, self.threads, self._tally, self._inbox, self._admission, clock,
             n_ctx=self.n_ctx, drafting=self.drafting, choose=self._choose, on_loss=self._fail,
         )  # fmt: skip
         backend.set_abort(self._inbox.is_aborted)
@@ -130,8 +136,9 @@ class Engine:
     def stats(self) -> EngineStats:
         """What is held and was done; cheap."""
         return stats_of(
-            list(self._runs), self._inbox.priorities(), self.kv, self._backend.n_ctx, self._tally, self._keeper, self.drafting
-        )
+            list(self._runs), self._inbox.priorities(), self.kv, self._backend.n_ctx, self._tally, self._keeper, self.drafting,
+            self.threads,
+        )  # fmt: skip
 
     def close(self) -> None:
         """No more steps; everything unfinished is answered CANCELLED by the owner thread."""

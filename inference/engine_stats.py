@@ -10,6 +10,7 @@ from inference.prompt_cache.archive import Figures
 from inference.prompt_cache.keeper import Keeper
 from inference.run import Run
 from inference.tally import Tally
+from inference.threads import ThreadCount
 from inference.types import EngineStats, Priority
 
 
@@ -21,6 +22,7 @@ def stats_of(
     tally: Tally,
     keeper: Keeper | None,
     drafting: Drafting | None,
+    threads: ThreadCount,
 ) -> EngineStats:
     """arrived: priorities of requests that the engine has not taken yet."""
     sequences, stowed = kv.sequences, kv.stowage.all
@@ -59,4 +61,6 @@ def stats_of(
         n_chunks=0 if drafting is None else len(drafting.chunks),
         chunk_bytes=0 if drafting is None else drafting.chunks.n_bytes,
         why_no_draft_model="" if drafting is None else drafting.why_not_computed,
+        n_threads=threads.n,
+        n_threads_most=threads.most,
     )

@@ -117,17 +117,24 @@ class Inbox:
             return arrived, cancelled
 
     def begin_step(
-        self, decoding: list[tuple[Run, int]], ms: float = math.inf, patience_ms: float = 0.0, yields: bool = True
+        self,
+        decoding: list[tuple[Run, int]],
+        ms: float = math.inf,
+        patience_ms: float = 0.0,
+        yields: bool = True,
+        most_ms: float = math.inf,
     ) -> None:
         """From here on the step may be aborted, also by what arrived or was cancelled since `take`.
 
         decoding: runs, and where their rows end. ms: how long the step should take; if no more than patience_ms of it are left,
-        something in front waits for it. yields: whether it is ended for something in front at all.
+        something in front waits for it. yields: whether it is ended for something in front at all. most_ms: after so many it
+        is ended anyway.
         """
         with self._changed:
             self._decoding = decoding
-            self._ends_at, self._patience_s, self._yields = self._clock() + ms / 1000, patience_ms / 1000, yields
-            self._abort, self._abort_at = self._is_closed or self._serves_nobody(), math.inf
+            now = self._clock()
+            self._ends_at, self._patience_s, self._yields = now + ms / 1000, patience_ms / 1000, yields
+            self._abort, self._abort_at = self._is_closed or self._serves_nobody(), now + most_ms / 1000
             if any(self._delays(run.request) for run in self._arrived):
                 self._hurry()
 

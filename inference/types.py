@@ -194,6 +194,8 @@ class EngineStats:
     n_chunks: int = 0
     chunk_bytes: int = 0
     why_no_draft_model: str = ""
+    n_threads: int = 1
+    n_threads_most: int = 1
 
 
 class ClaimKind(StrEnum):

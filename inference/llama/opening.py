@@ -25,6 +25,7 @@ from inference.memory_plan import following
 from inference.memory_report import MemoryReport, describe, notice, taken
 from inference.models.draft_choice import AUTO, locate_draft, refusal
 from inference.models.gguf import check
+from inference.threads import ThreadCount
 from inference.types import Costs, EngineError, NoRoom
 
 _log = logging.getLogger(__name__)
@@ -64,7 +65,8 @@ def open_engine(
     if beside.backend is not None or beside.notice:
         notices = (*report.notices, *([beside.notice] if beside.notice else []))
         on_memory(replace(report, actual=taken((*backend.buffers, *beside.buffers)), notices=notices))
-    backend.set_threads(config.n_threads or (measured.n_threads if measured else 1))
+    n_threads = config.n_threads or (measured.n_threads if measured else 1)
+    backend.set_threads(n_threads)
     costs = Costs(
         config.prefill_ms_per_token or (measured.prefill_ms_per_token if measured else 1.0),
         config.step_ms or (measured.step_ms if measured else 1.0),
@@ -81,6 +83,7 @@ def open_engine(
         n_sequences=config.n_sequences,
         costs=costs,
         table=table,
+        threads=ThreadCount(n_threads, backend.set_threads, table) if backend.on_cpu and table.is_measured else None,
         chunk_ms=config.chunk_ms,
         background_rows=config.background_rows,
         n_stowed=config.n_stowed if backend.can_stow else 0,

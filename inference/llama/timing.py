@@ -44,7 +44,7 @@ def keeping(measured: Measured | None, is_kept: bool, key: MachineKey, cache_dir
 
     def keep(table: CostTable) -> None:
         if measured is not None and is_kept and table.is_measured and table.rows != measured.rows:
-            now = table.costs
+            now = table.usual_costs
             save_measured(cache_dir, key, Measured(measured.n_threads, now.prefill_ms_per_token, now.step_ms, table.rows))
 
     return keep

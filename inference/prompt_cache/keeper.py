@@ -11,25 +11,27 @@ from inference.prompt_cache.partner import Partner
 from inference.prompt_cache.probe import Probe
 from inference.prompt_cache.restorer import Restorer
 from inference.prompt_cache.saver import Saver
+from inference.threads import ThreadCount
 
 
 class Keeper:
-    """on_lost: the model's context has failed. clock: in seconds."""
+    """on_lost: the model's context has failed. clock: in seconds. threads: of the engine's steps."""
 
     def __init__(
         self,
         archive: Archive,
         kv: KvCache,
         backend: Backend,
+        threads: ThreadCount,
         *,
         clock: Callable[[], float],
         save_every_s: float = 20.0,
         on_lost: Callable[[], None] = lambda: None,
     ) -> None:
         self._archive = archive
-        probe = Probe(kv, backend, on_lost)
+        probe = Probe(kv, backend, on_lost, threads.all_of_them)
         self.restorer = Restorer(archive, kv, probe, clock)
-        self.saver = Saver(archive, kv, backend, probe, clock=clock, save_every_s=save_every_s)
+        self.saver = Saver(archive, kv, backend, probe, clock=clock, save_every_s=save_every_s, waits=lambda: threads.are_fewer)
         self._partner: Partner | None = None
 
     def join(self, partner: Partner, on_news: Callable[[], None]) -> None:

@@ -2,13 +2,14 @@
 
 Before a state is saved and after it was put back the answer must be the same. Logits depend on more than tokens: on the CPU,
 with 16-bit cells, those of one token differ by 0.3 (0.5B) when its sequence lies in other cells, or when it is evaluated with
-others. So for the question everything else is taken out of the cache, and put back afterwards: the sequence lies in the first
-cells then, in the order that its state has.
+others, or by another number of threads. So for the question everything else is taken out of the cache, and put back afterwards:
+the sequence lies in the first cells then, in the order that its state has; and the step gets all threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +20,19 @@ from inference.sequence import Sequence
 
 
 class Probe:
-    """on_lost: the model's context has failed."""
+    """on_lost: the model's context has failed. with_all: steps inside of it get all threads."""
 
-    def __init__(self, cells: Cells, backend: Backend, on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        cells: Cells,
+        backend: Backend,
+        on_lost: Callable[[], None],
+        with_all: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._cells = cells
         self._backend = backend
         self._on_lost = on_lost
+        self._with_all = with_all
 
     def logits(self, sequence: Sequence) -> NDArray[np.float32] | None:
         """Shape (n_vocab,). None: it was interrupted, or can't be; the last token is gone then, or all of them."""
@@ -45,7 +53,8 @@ class Probe:
         n, token = len(sequence.tokens) - 1, sequence.tokens[-1]
         if self._cells.truncate(sequence, n) < n:
             return None
-        outcome = self._backend.decode([Row(sequence.seq, n, token, wants_logits=True)])
+        with self._with_all():
+            outcome = self._backend.decode([Row(sequence.seq, n, token, wants_logits=True)])
         if outcome is Outcome.FATAL:
             self._on_lost()
         if outcome is not Outcome.OK:

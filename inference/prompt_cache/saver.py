@@ -32,7 +32,7 @@ _N_EVICTED = 2
 
 
 class Saver:
-    """clock: in seconds."""
+    """clock: in seconds. waits: true: nothing is saved while somebody types, since a step with all threads takes long now."""
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class Saver:
         *,
         clock: Callable[[], float],
         save_every_s: float,
+        waits: Callable[[], bool] = lambda: False,
     ) -> None:
         self._archive = archive
         self._kv = kv
@@ -50,6 +51,7 @@ class Saver:
         self._probe = probe
         self._clock = clock
         self._save_every_s = save_every_s
+        self._waits = waits
         self._arrived_at = self._saved_at = clock()
         self._evicted: list[Stowed] = []
         self._looked_at: tuple[object, ...] = ()
@@ -74,7 +76,8 @@ class Saver:
         """Save one sequence if it is time; nobody waits. False: nothing was due."""
         now = self._clock()
         is_quiet = now - self._arrived_at >= QUIET_S
-        if not self._archive.is_taking or not (is_quiet or now - self._saved_at >= self._save_every_s):
+        is_due = is_quiet or (now - self._saved_at >= self._save_every_s and not self._waits())
+        if not (self._archive.is_taking and is_due):
             return False
         looked_at = self._state(is_quiet)
         if looked_at == self._looked_at:

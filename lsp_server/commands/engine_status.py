@@ -10,6 +10,7 @@ import contextlib
 import json
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -48,7 +49,13 @@ class Seen:
         news, n = stats["news"], stats["leases"]
         state = f"loading {news['share']:.0%}" if news["state"] == "loading" else news["state"]
         memory = gigabytes(stats["rss_bytes"])
-        return f"{record.model_name}  process {record.pid}  {state}  {n} connected  {memory}  {record.address}"
+        threads = _threads(stats.get("engine") or {})
+        return f"{record.model_name}  process {record.pid}  {state}  {n} connected  {memory}{threads}  {record.address}"
+
+
+def _threads(stats: Mapping[str, Any]) -> str:
+    n, most = stats.get("n_threads", 1), stats.get("n_threads_most", 1)
+    return "" if n == most else f"  {n} of {most} threads: other programs use the cores"
 
 
 def show(*, in_json: bool) -> int:

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inference.backend import Outcome
+from inference.costs import CostTable
 from inference.engine import Engine
 from inference.models.lock import hold
 from inference.prompt_cache import archive as archive_module
@@ -26,6 +27,7 @@ from inference.prompt_cache.restorer import MIN_GAIN
 from inference.prompt_cache.saver import QUIET_S
 from inference.prompt_cache.store import Store
 from inference.serve.metrics import _add_stats, _Page
+from inference.threads import ThreadCount
 from inference.types import GenerationRequest, Priority, TokenEvent
 from tests.support.fake_backend import FakeBackend
 from tests.support.saved_prompts import OF, OTHER, Kept, record, tokens, value_files, wait_until
@@ -127,6 +129,24 @@ def test_while_somebody_types_what_has_grown_is_saved_now_and_then(place: Path, 
     said = second.say(tokens(1, 300 + 20 * 40))
     assert said.text == cold(tokens(1, 300 + 20 * 40))
     assert said.stats.n_reused >= 300 + 20 * 18, "all but what was typed since the last save"
+
+
+def test_while_steps_get_fewer_threads_it_is_saved_when_all_is_quiet_and_the_question_gets_all(place: Path) -> None:
+    given, at_decode = [2], []
+    threads = ThreadCount(2, given.append, CostTable(COSTS, [(1, 30.0)]), lambda: 0.0)
+    engine = SavingEngine(place, threads=threads)
+    engine.backend.on_decode = lambda rows: at_decode.append(given[-1])
+    threads.begin(1)
+    threads.end(1, 1000.0, is_whole=False)
+    for i in range(40):
+        engine.say(tokens(1, 300 + 20 * i))
+        engine.now += 1.0
+        engine.drain()
+        wait_until(lambda: not engine.archive._pending)
+    assert engine.stats.n_saves == 0 and set(at_decode) == {1}
+    at_decode.clear()
+    engine.rest()
+    assert engine.stats.n_saves == 1 and at_decode == [2] and given[-1] == 1
 
 
 def test_at_the_end_everything_worth_it_is_saved(place: Path, states: States) -> None:
