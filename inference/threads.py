@@ -30,7 +30,7 @@ _FAR = 4.0  # times the usual: a step that takes longer is ended
 _SLOW_MS, _FAR_MS = 20.0, 100.0  # and so much longer at least: somebody would notice
 _GAIN = 0.8  # of the time with more threads: what fewer must stay below
 _REST_S = 30.0  # where fewer did not help, the machine has become slower, and the table learns it
-_FIRST_WAIT_S, _LAST_WAIT_S = 5.0, 60.0  # until more are tried again; doubled each time that they don't pay
+_FIRST_WAIT_S, _LAST_WAIT_S = 1.0, 60.0  # until more are tried again; doubled each time that they don't pay
 
 
 class ThreadCount:
