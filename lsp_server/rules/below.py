@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from lsp_server.rules.place import Place
+from lsp_server.rules.place import Place, is_closer, width
 from lsp_server.rules.scanner import scan
 
 SHORTEST_LINE = 3  # characters; a shorter line (a closer) is told apart by what it closes
@@ -55,9 +55,12 @@ class Below:
         for n in range(min(len(said), len(self._lines)), 0, -1):
             if tuple(said[-n:]) == self._lines[:n] and self._is_meant(n, goes_on):
                 return n
-        first = lines[-1].strip()  # whatever stands in front of it
-        if len(said) == 1 and first == self._lines[0].strip() and len(first) >= SHORTEST_REST and self._is_meant(1, goes_on):
-            return 1
+        last = lines[-1].strip()  # whatever stands in front of it
+        if last == self._lines[0].strip() and self._is_meant(1, goes_on):
+            if len(said) == 1 and len(last) >= SHORTEST_REST:
+                return 1
+            if not goes_on and any(map(str.isalnum, last)) and not is_closer(self._place.language, last):
+                return _n_of_block(said)  # what says no more than what stands right behind it
         if len(said) > 1 and len(self._lines) > 1 and _is_near("\n".join(said[-2:]), "\n".join(self._lines[:2])):
             return 2
         return 0
@@ -74,6 +77,14 @@ class Below:
     def _whole(self, line: str, number: int) -> str:
         """As it would stand in the document; a line that begins behind something is none of those below."""
         return line.rstrip() if number else (self._place.line + line).rstrip()
+
+
+def _n_of_block(lines: list[str]) -> int:
+    """The last line, and those that only begin the block it is in."""
+    n = 1
+    while n < len(lines) and width(lines[-n - 1]) < width(lines[-n]):
+        n += 1
+    return n
 
 
 def _is_near(a: str, b: str) -> bool:

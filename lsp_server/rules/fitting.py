@@ -5,14 +5,17 @@ Owns counts only: characters that are replaced behind the cursor, lines that sta
 
 from __future__ import annotations
 
+import re
+
 from lsp_server.rules.below import Below
-from lsp_server.rules.place import Place, is_closer
+from lsp_server.rules.place import Place, is_closer, width
 from lsp_server.rules.scanner import OPENERS, PAIRS, scan
 
 QUOTES = "\"'`"
 _SHORTEST_OVERLAP = 3  # where no word would be glued to another
 _SHORTEST_ECHO = 4  # characters of the cursor's line
 _SHORTEST_ECHOED_LINE = 12
+_ESCAPED = re.compile(r"\\.")
 
 
 def fit(text: str, rest: str) -> tuple[str, int]:
@@ -57,7 +60,7 @@ def _unmatched_closers(text: str) -> list[str]:
                 quote = ""
         elif char in QUOTES:
             # an odd number of this quote from here on the line: the first one closes a string that is open already
-            line = text[i:].split("\n", 1)[0]
+            line = _ESCAPED.sub("", text[i:].split("\n", 1)[0])
             if line.count(char) % 2 and not stack and not out:
                 out.append(char)
             else:
@@ -98,16 +101,17 @@ def n_below(place: Place, lines: list[str]) -> int:
     if not n and place.below and not place.single_line and is_closer(place.language, last):
         alone = not any(c.isalnum() for c in last) or last in place.below[0].split()
         begins_line = len(said) > 1 or not place.line.strip()
-        closes = _is_extra(place, "\n".join(said))
+        closes = _is_extra(place, said)
         n = int(alone and begins_line and closes and place.below[0].strip().startswith(last))
     return n + n_blank if n else 0
 
 
-def _is_extra(place: Place, text: str) -> bool:
-    """Does the text close more than it has opened?"""
-    if not any(c in PAIRS for c in text.rsplit("\n", 1)[-1]):
-        return True  # a word, like `end`
-    return bool(scan(place.language, text).unmatched)
+def _is_extra(place: Place, lines: list[str]) -> bool:
+    """Does the last line close more than the text has opened? A word, like `end`: is it no deeper than the line below?"""
+    if any(c in PAIRS for c in lines[-1]):
+        return bool(scan(place.language, "\n".join(lines)).unmatched)
+    last = lines[-1] if len(lines) > 1 else place.line + lines[-1]
+    return width(last) <= width(place.below[0])
 
 
 def n_echoed(place: Place, text: str) -> int:

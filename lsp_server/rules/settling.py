@@ -58,7 +58,7 @@ def _trim_end(draft: Draft, said: Said) -> None:
         if draft.is_on("partial-line") and is_block and draft.text[at:].strip():
             draft.keep("partial-line", at)
     lines = draft.text.split("\n")
-    if draft.is_on("below") and not said.stopped and (n := fitting.n_below(draft.place, lines)):
+    if draft.is_on("below") and said.stopped in ("", "scope") and (n := fitting.n_below(draft.place, lines)):
         draft.keep("below", max(0, sum(len(line) + 1 for line in lines[:-n]) - 1))
         lines = draft.text.split("\n")
     if draft.is_on("equal-lines") and not said.stopped and equal_lines(lines):

@@ -257,6 +257,17 @@ SHAPES = [
     ("python", "x = $0\n", "'b', 'b', 'b', 'b', 'b', ", False, "x = 'b'\n", "period"),
     ("python", "x = $0\n", "['b', 'b', 'b']", True, "x = ['b', 'b', 'b']\n", ""),
     ("python", "a = 1\n$0\nb = 2\n", "x = 0\nb = 2", True, "a = 1\nx = 0\nb = 2\n", "below"),
+    # at the end of a block that was said: what stands behind the block, and what only begins that block
+    (
+        "python",
+        "def f():\n    for x in y:\n        $0\n    return p\n",
+        "p = g(x)\n        if p:\n            return p\n",
+        True,
+        "def f():\n    for x in y:\n        p = g(x)\n    return p\n",
+        "below",
+    ),
+    ("ruby", "def f\n  $0\nend\n", "if x\n    y\n  end", True, "def f\n  if x\n    y\n  end\nend\n", ""),
+    ("javascript", "x = (c$0)\n", "h == \"\\\"\") || (ch == 'y');", True, "x = (ch == \"\\\"\") || (ch == 'y');\n", "closers"),
     ("javascript", "f(() => {\n  $0\n});\n", "a();\n}", True, "f(() => {\n  a();\n});\n", "closers"),
     ("python", "x = $0\n", "'ok\u200d", False, "x = 'ok\n", "half-character"),
     # closers and other tails
