@@ -204,14 +204,14 @@ class Session:
             ms_per_token=desk.client.costs().prefill_ms_per_token,
             cold_budget_ms=desk.config.context.cold_budget_ms,
         )
-        typed = wants.typed_since(generation.plan.anchor)
-        asked = desk.clock()
+        typed, asked = wants.typed_since(generation.plan.anchor), desk.clock()
         first = await read(generation, typed, rules, desk, record)
         if record.source == "generated" and not query.invoked:
             desk.learned.asking.pace.answered((desk.clock() - asked) * 1000)
         said, least = generation.said(typed) if n > 1 else (first,), silent_below(desk.client.model_name)
         tree, known = desk.trees.of(query.snapshot), desk.names.defined(snapshot.doc_id)
         told = offers(said, query, snapshot, offset, tree, known, self._text, least)
+        generation.n_head = told.n_head or generation.n_head
         record.n_offered = len(told.items[0].text) if told.items else 0
         record.reason = "" if told.items else generation.error or told.reason
         record.notes += told.notes

@@ -64,6 +64,7 @@ class Generation:
         self.finish: FinishReason | None = None
         self.error = ""
         self.n_shown = 0  # bytes from the anchor to the end of what was said when somebody was shown it
+        self.n_head = 0  # characters that are not shown, since they stand before the cursor already
         self.stopped = ""  # the rule by which the judge has ended it
         self.readers: set[asyncio.Event] = set()  # each is set when there is something new
         self._stream = stream
@@ -134,7 +135,7 @@ class Generation:
 
     def said(self, typed: bytes) -> tuple[Said, ...]:
         """What was generated beyond `typed` (anchor to cursor, prompt form), best first; only the first candidate until all
-        have ended. Empty if it disagrees or is not there yet."""
+        have ended. Empty if it disagrees or is not there yet. Who types what is shown agrees, whatever was left out there."""
         ended: list[tuple[int, FinishReason | None, float | None]]
         ended = [(r.candidate, r.finish, r.mean_logprob) for r in self._ranking]
         known = ended or [(0, self.finish, None)]
@@ -142,12 +143,15 @@ class Generation:
             return ()
         since = typed[len(self.typed) :].decode()
         texts = ((candidate, self._texts.get(candidate, ""), finish, mean) for candidate, finish, mean in known)
-        of, n, told = {0: tuple(self._tokens)}, len(since), (self.is_line, self.stopped)
-        return tuple(
-            Said(candidate, text[n:], finish is FinishReason.STOP, since, mean, *told, of.get(candidate, ()))
-            for candidate, text, finish, mean in texts
-            if text.startswith(since)
-        )
+        said = []
+        for candidate, text, finish, mean in texts:
+            tokens = () if candidate else tuple(self._tokens)
+            if not text.startswith(since) and not candidate:
+                tokens, text = tuple((end - self.n_head, p) for end, p in tokens if end > self.n_head), text[self.n_head :]
+            if text.startswith(since):
+                whole, told = finish is FinishReason.STOP, (self.is_line, self.stopped)
+                said.append(Said(candidate, text[len(since) :], whole, since, mean, *told, tokens))
+        return tuple(said)
 
     def remainder(self, typed: bytes) -> Said | None:
         """The same of the first candidate, or if that disagrees, of another; None if all do."""

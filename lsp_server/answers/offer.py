@@ -30,11 +30,13 @@ _NO_CLOSERS = frozenset(_CUT + "([{_\"'`")
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """items: best first. reason: why there are none, or "". notes: the rules that took part, for `explain`."""
+    """items: best first. reason: why there are none, or "". notes: the rules that took part, for `explain`. n_head: of the only
+    one, characters that were generated in front of it and stand before the cursor already."""
 
     items: tuple[Item, ...]
     reason: str
     notes: tuple[str, ...]
+    n_head: int = 0
 
 
 def as_if_selected(query: CompletionQuery) -> tuple[DocumentSnapshot, int]:
@@ -153,6 +155,7 @@ def offers(
 ) -> Offers:
     """The items of several candidates, the surest first; those that come out the same are one. now: the document as it has
     become meanwhile: what does not fit there any more is not offered."""
+    said = tuple(said)
     judged = [offer(each, query, snapshot, offset, tree, indexed, least) for each in said]
     order = best_first([settled.confidence for _, settled in judged])
     items = tuple(dict.fromkeys(item for i in order if (item := judged[i][0]) is not None))
@@ -160,7 +163,8 @@ def offers(
         return Offers((), "the text has changed meanwhile", ())
     reasons = [settled.reason for _, settled in judged if settled.reason]
     notes = [note for _, settled in judged for note in _notes(settled)]
-    return Offers(items, "" if items else reasons[0] if reasons else NOTHING_YET, tuple(dict.fromkeys(notes)))
+    n_head = judged[0][1].n_head if items and len(said) == 1 and not said[0].since else 0
+    return Offers(items, "" if items else reasons[0] if reasons else NOTHING_YET, tuple(dict.fromkeys(notes)), n_head)
 
 
 def _fits(item: Item, query: CompletionQuery, now: Text) -> bool:

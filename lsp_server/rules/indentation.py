@@ -13,11 +13,11 @@ _UNITS = (4, 2, 8, 3)  # blanks that a model may mean by a level, most usual fir
 def adapted(place: Place, text: str) -> str:
     """The text with the document's indentation."""
     text = _without_lead(place, text)
-    if not place.unit:
-        return text
-    wrong = " " if place.unit == "\t" else "\t"
     lines = text.split("\n")
     begin = 0 if not place.line.strip() else 1
+    if not any(line.startswith((" ", "\t")) for line in lines[begin:]) or not (right := place.unit):
+        return text
+    wrong = " " if right == "\t" else "\t"
     if not any(line.startswith(wrong) for line in lines[begin:]) or (wrong == " " and _has_blanks(place)):
         return text
     unit = _unit_said(place, lines[begin:]) if wrong == " " else 1
@@ -26,7 +26,7 @@ def adapted(place: Place, text: str) -> str:
     for i, line in enumerate(lines):
         is_code = i >= begin and not scanner.in_long
         scanner.feed_all(line + "\n")
-        made.append(_converted(line, wrong, unit, place.unit) if is_code else line)
+        made.append(_converted(line, wrong, unit, right) if is_code else line)
     return "\n".join(made)
 
 
@@ -40,9 +40,11 @@ def _without_lead(place: Place, text: str) -> str:
 
 def n_extra(place: Place, lead: int) -> int:
     """How many of the blanks that a text begins with are too many."""
-    scanner = place.scanner()
-    level = len(place.unit) if place.unit.startswith(" ") else 4
-    if place.line.strip() or not 0 < lead < level or scanner.inside or scanner.open:
+    if place.line.strip() or not lead:
+        return 0
+    unit, scanner = place.unit, place.scanner()
+    level = len(unit) if unit.startswith(" ") else 4
+    if lead >= level or scanner.inside or scanner.open:
         return 0
     return lead if width(place.line + " " * lead) % level else 0
 

@@ -31,7 +31,6 @@ class Place:
     is_start: nothing before `before`.
     zone: "code", "comment" or "string": what the cursor's line begins in, where a tree tells it; "" where the text has to.
     lead: how the string or comment begins that goes on over the beginning of `before`, "" where none does or nobody knows.
-    unit: one level of indentation, "" where it isn't known.
     """
 
     language: str
@@ -40,7 +39,6 @@ class Place:
     single_line: bool = False
     is_end: bool = True
     zone: str = ""
-    unit: str = ""
     is_start: bool = True
     lead: str = ""
 
@@ -63,6 +61,11 @@ class Place:
     def rest(self) -> str:
         """The cursor's line behind the cursor."""
         return self.after.split("\n", 1)[0]
+
+    @property
+    def unit(self) -> str:
+        """One level of indentation, "" where it isn't known."""
+        return unit_of(self.before, self.after)
 
     @property
     def is_in_front(self) -> bool:
@@ -103,7 +106,7 @@ def place_of(
     if cut and cut <= before.rfind("\n") + 1:
         before = before[cut:]
     after, is_end = after[:LOOK], is_end and len(after) <= LOOK
-    place = Place(language, before, after, False, is_end, zone, unit_of(before, after), is_start, "" if cut else lead)
+    place = Place(language, before, after, False, is_end, zone, is_start, "" if cut else lead)
     return replace(place, single_line=_is_single(place, accepted))
 
 

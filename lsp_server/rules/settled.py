@@ -46,7 +46,7 @@ class Settled:
     """text goes in at the cursor, in place of n_replaced characters behind it; "" = nothing is offered, and reason says why.
     rules: those that took part. n_said: characters of the generation that the text stands for. mean_logprob: of their tokens;
     confidence: that, less what speaks against the text; None if unknown. unknown_names: called, and found nowhere. notes: what
-    could not be told."""
+    could not be told. n_head: characters of the generation in front of the text, which stand before the cursor already."""
 
     text: str
     n_replaced: int = 0
@@ -57,6 +57,7 @@ class Settled:
     confidence: float | None = None
     unknown_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    n_head: int = 0
 
 
 NOTHING_YET = "nothing was generated in time"

@@ -24,7 +24,9 @@ def settle(said: Said, place: Place, off: frozenset[str] = frozenset()) -> Settl
     _trim_end(draft, said)
     ends_file = _ends_file(draft, said)
     ends_line = place.is_in_front and said.text.startswith("\n", len(draft.text.rstrip()))
+    whole = draft.text
     _trim_beginning(draft)
+    n_head = len(whole) - len(draft.text) if whole.endswith(draft.text) else 0
     n_replaced = _fit(draft, ends_file) if draft.text.strip() else 0
     if ends_line and draft.text and not n_replaced:
         draft.text += "\n" + place.line  # what stands behind the cursor stays a line of its own
@@ -32,7 +34,7 @@ def settle(said: Said, place: Place, off: frozenset[str] = frozenset()) -> Settl
     if not draft.text.strip() or draft.text == place.rest[:n_replaced]:
         return Settled("", 0, _why(said, draft), rules, draft.n_said)
     mean = _mean([p for end, p in said.tokens if end <= draft.n_said] or [p for _, p in said.tokens[:1]])
-    return Settled(draft.text, n_replaced, "", rules, draft.n_said, mean, mean)
+    return Settled(draft.text, n_replaced, "", rules, draft.n_said, mean, mean, n_head=n_head)
 
 
 def without_head(settled: Settled, head: str) -> Settled | None:

@@ -37,7 +37,8 @@ def verified(
     if not draft.text.strip() or draft.text == place.rest[:n_replaced]:
         return Settled("", 0, REASONS["syntax"], rules, draft.n_said, settled.mean_logprob, None, unknown, notes)
     sure = confidence(draft.text, settled.mean_logprob, len(unknown))
-    made = Settled(draft.text, n_replaced, "", rules, draft.n_said, settled.mean_logprob, sure, unknown, notes)
+    told = (settled.mean_logprob, sure, unknown, notes, settled.n_head)
+    made = Settled(draft.text, n_replaced, "", rules, draft.n_said, *told)
     if draft.is_on("confidence") and least is not None and sure is not None and sure < least:
         return replace(made, text="", n_replaced=0, reason=why_unsure(sure, least), rules=(*rules, "confidence"))
     return made

@@ -9,7 +9,8 @@ import pytest
 
 from tests.cases.drivers.reuse import NO_ADOPTING, PLAIN, Watched, cells_of_the_window_only, cold, compare, hashing, places
 from tests.cases.scene import URI, Scene
-from tests.support.client import in_loop
+from tests.cases.scripted import Model
+from tests.support.client import in_loop, span
 from tests.support.tiny_gguf import write_tiny
 
 
@@ -81,3 +82,18 @@ async def test_a_document_that_is_closed_while_it_is_answered_leaves_nothing_beh
         assert await scene.ask(0, 8) != second
         assert scene.n_calls == 3, "answered from what a closed document left"
         assert first
+
+
+@in_loop
+async def test_who_types_what_is_shown_asks_nobody_although_its_beginning_was_left_out() -> None:
+    """The model says the line above again, and then what is shown."""
+    async with Scene(Model.saying("release_all(arg)\n    other(arg)", "never(asked)")) as scene:
+        line = "    "
+        scene.open(f"def f(arg):\n    release_all(arg)\n{line}\n\n\nx = 1\n")
+        for key in "other(arg":
+            (item,) = await scene.ask(2, len(line))
+            assert item["insertText"].strip() == "other(arg)"
+            scene.change({"range": span(2, len(line), 2, len(line)), "text": key})
+            line += key
+        (item,) = await scene.ask(2, len(line))
+        assert item["insertText"].strip() == "other(arg)" and scene.n_calls == 1
