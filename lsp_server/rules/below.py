@@ -57,8 +57,8 @@ class Below:
                 return n
         last = lines[-1].strip()  # whatever stands in front of it
         if last == self._lines[0].strip() and self._is_meant(1, goes_on):
-            if len(said) == 1 and len(last) >= SHORTEST_REST:
-                return 1
+            if len(said) == 1:  # perhaps behind something on the cursor's line
+                return int(len(last) >= SHORTEST_REST)
             if not goes_on and any(map(str.isalnum, last)) and not is_closer(self._place.language, last):
                 return _n_of_block(said)  # what says no more than what stands right behind it
         if len(said) > 1 and len(self._lines) > 1 and _is_near("\n".join(said[-2:]), "\n".join(self._lines[:2])):

@@ -266,6 +266,7 @@ SHAPES = [
         "def f():\n    for x in y:\n        p = g(x)\n    return p\n",
         "below",
     ),
+    ("python", "if x:\n    y = $0\nlast\n", "last", True, "if x:\n    y = last\nlast\n", ""),
     ("ruby", "def f\n  $0\nend\n", "if x\n    y\n  end", True, "def f\n  if x\n    y\n  end\nend\n", ""),
     ("javascript", "x = (c$0)\n", "h == \"\\\"\") || (ch == 'y');", True, "x = (ch == \"\\\"\") || (ch == 'y');\n", "closers"),
     ("javascript", "f(() => {\n  $0\n});\n", "a();\n}", True, "f(() => {\n  a();\n});\n", "closers"),
