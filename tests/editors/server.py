@@ -65,16 +65,22 @@ class Client(ScriptedClient):
         would be healed on when the next character is typed."""
         is_said = request.priority is Priority.TYPING or (request.priority is Priority.PREFETCH and request.n_max)
         if is_said and not self._rest(request):
-            self._script.note("generation")
+            self._note(request)
             return _Silence(request)
         return super().submit(request)
 
+    def _before(self, request: GenerationRequest) -> str:
+        return SeenPrompt.of(request, self.model.vocab).before
+
     def _rest(self, request: GenerationRequest) -> str:
-        return self._script.rest(SeenPrompt.of(request, self.model.vocab).before)
+        return self._script.rest(self._before(request))
 
     def _says(self, request: GenerationRequest, n_before: int) -> tuple[int, ...]:
-        self._script.note("generation")
+        self._note(request)
         return self.model.vocab.encode_special(self._rest(request))
+
+    def _note(self, request: GenerationRequest) -> None:
+        self._script.note("generation", before=self._before(request))
 
 
 class _Silence:
@@ -113,7 +119,7 @@ def spy(script: Script) -> None:
             while script.read().get("slow_column") == at.character:  # it is known, and on its way for long
                 await asyncio.sleep(0.02)
         finally:
-            script.note("answer", column=at.character)
+            script.note("answer", line=at.line, column=at.character)
         if params.context.trigger_kind == 1:
             answer.items = [*answer.items, *_others(script, list(answer.items))]
         return answer

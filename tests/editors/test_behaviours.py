@@ -46,6 +46,10 @@ class Desk:
         """The server's last event of that name has these values."""
         until(lambda: any(wanted.items() <= one.items() for one in self.scene.heard(event)[-1:]), f"{event} {wanted}")
 
+    def is_asked(self, before: str) -> bool:
+        """The model was asked to go on behind this text."""
+        return any(one["before"].endswith(before) for one in self.scene.heard("generation"))
+
     def shows(self, ghost: str) -> None:
         try:
             until(lambda: self.editor.ghost() == self.editor.as_shown(ghost), "it")
