@@ -62,9 +62,9 @@ class Choices:
         noted, accept = self._note, self._accept
 
         def accept_noted(run: Run, logits: NDArray[np.float32], vocab: Vocab, healing: HealingIndex, now: float) -> None:
-            n = len(run.path)
+            n, allowed = len(run.path), healing.allowed(run.rest) if run.rest else None
             accept(run, logits, vocab, healing, now)
-            noted(run, n, logits)
+            noted(run, n, logits, allowed)
 
         _RUN.accept = accept_noted
 
@@ -79,13 +79,13 @@ class Choices:
         """Look away."""
         _RUN.accept = self._accept
 
-    def _note(self, run: Run, n: int, logits: NDArray[np.float32]) -> None:
-        """n: length of its path before it chose."""
+    def _note(self, run: Run, n: int, logits: NDArray[np.float32], allowed: NDArray[np.int64] | None) -> None:
+        """n: length of its path before it chose. allowed: ids that it chose from; None: all."""
         is_end = len(run.path) == n
         if not is_end or run.finish is FinishReason.STOP:
             # greedy: what ended the text was the likeliest of all
             token = int(np.argmax(logits)) if is_end else run.path[n]
-            self._by_request.setdefault(run.request_id, []).append(Chosen(log_probability(logits, token), is_end))
+            self._by_request.setdefault(run.request_id, []).append(Chosen(log_probability(logits, token, allowed), is_end))
         if run.finish is not None:
             self._ended.add(run.request_id)
 

@@ -97,7 +97,7 @@ class Candidates:
         position = len(run.path)
         (best, _), *others = likeliest(logits, sampling, run.recent, 2 * self._n + 2, allowed)  # control tokens among them
         self._seen += [
-            Alternative(position, token, share, log_probability(logits, token))
+            Alternative(position, token, share, log_probability(logits, token, allowed))
             for token, share in others
             if share >= LEAST and token not in vocab.stop_tokens
         ]
@@ -112,7 +112,7 @@ class Candidates:
             rng = np.random.default_rng((sampling.seed, number))
             token = choose(logits, sampling, run.recent, rng, allowed)
             if token not in vocab.stop_tokens:
-                yield Alternative(len(run.path), token, 1.0, log_probability(logits, token), rng)
+                yield Alternative(len(run.path), token, 1.0, log_probability(logits, token, allowed), rng)
 
     def _is_last(self, token: int, vocab: Vocab) -> bool:
         """Does the window close, or the first run end, with this token?"""

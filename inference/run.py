@@ -131,7 +131,7 @@ class Run:
                 return
         token = choose(logits, sampling, self.recent, self.rng, allowed)
         is_wanted = self.request.n_candidates > 1 or self.n_generated < self.request.n_logprobs
-        self.take(token, log_probability(logits, token) if is_wanted else 0.0, vocab, now)
+        self.take(token, log_probability(logits, token, allowed) if is_wanted else 0.0, vocab, now)
 
     @property
     def recent(self) -> list[int]:
@@ -139,7 +139,7 @@ class Run:
         return self.path[-self.request.sampling.repeat_last_n :]
 
     def take(self, token: int, logprob: float, vocab: Vocab, now: float) -> None:
-        """This token is chosen. logprob: its logarithmic probability of all tokens, if that is wanted."""
+        """This token is chosen. logprob: its logarithmic probability among those allowed, if that is wanted."""
         if token in vocab.stop_tokens:
             self.end(FinishReason.STOP, now)
             return

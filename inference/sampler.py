@@ -53,10 +53,11 @@ def likeliest(
     return [(int(i), float(share)) for i, share in zip(ids, shares, strict=True)]
 
 
-def log_probability(logits: NDArray[np.float32], token: int) -> float:
-    """Natural logarithm of a token's probability among all tokens, as the model says it: nothing is penalized or excluded."""
-    top = logits.max()
-    return float(logits[token] - top) - float(np.log(np.exp(logits - top).sum(dtype=np.float64)))
+def log_probability(logits: NDArray[np.float32], token: int, allowed: NDArray[np.int64] | None = None) -> float:
+    """Natural logarithm of a token's probability, among all tokens or those allowed: nothing is penalized."""
+    scores = logits if allowed is None else logits[allowed]
+    top = scores.max()
+    return float(logits[token] - top) - float(np.log(np.exp(scores - top).sum(dtype=np.float64)))
 
 
 def _scores(

@@ -100,7 +100,7 @@ class GenerationStats:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One candidate at the end. mean_logprob: of its tokens, healing included, among all tokens; None: it has none."""
+    """One candidate at the end. mean_logprob: of its tokens, each among those that were allowed; None: it has none."""
 
     candidate: int
     mean_logprob: float | None
@@ -113,7 +113,7 @@ class TokenEvent:
 
     candidate: whose text it is; 0 is the one that there would be alone, and the finish is that one's. ranking: with the finish,
     if several were asked for: those that are no duplicates, best first. logprob: mean logarithmic probability of the tokens
-    that the text is of, among all tokens; None where that was not asked for.
+    that the text is of, each among those that go with what was typed; None where that was not asked for.
     """
 
     request_id: int

@@ -234,6 +234,17 @@ def test_they_stand_in_order_of_their_mean_log_probability() -> None:
     assert [r.mean_logprob for r in h.ranking(1)] == pytest.approx(sorted(want.values(), reverse=True), abs=1e-4)
 
 
+def test_a_token_is_as_probable_as_among_those_that_go_with_what_was_typed() -> None:
+    """How sure the model is of `value` behind `val` isn't for `total` to say."""
+    says = {b"": {b"value": 3.0, b"total": 9.0}, b"value": {b"()": math.log(VOCAB.n_tokens), b"==": math.log(VOCAB.n_tokens)}}
+    h = ran(ask(heal=b"val", n_max=2, n=1, n_logprobs=2), Opinion(says))
+    told = [(e.text, e.logprob) for e in h.events[1] if e.text]
+    assert [text for text, _ in told] == ["ue", "()"]
+    assert [logprob for _, logprob in told] == pytest.approx([0, -math.log(2 + 1 / VOCAB.n_tokens)], abs=1e-3)
+    several = ran(ask(heal=b"val", n_max=1), Opinion(says)).ranking(1)
+    assert [r.mean_logprob for r in several if r.candidate == 0] == pytest.approx([0], abs=1e-3)
+
+
 @pytest.mark.parametrize(("n_max", "n_kept"), [(1, 1), (2, 2)])
 def test_a_beginning_is_a_duplicate_if_it_was_cut_and_a_text_if_it_ended_there(n_max: int, n_kept: int) -> None:
     says = {b"": {b"foobar": 9.0, b"foo": 8.9}, b"foobar": {}, b"foo": {}}
