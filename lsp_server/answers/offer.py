@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from context.gate import Gate
@@ -121,13 +122,14 @@ def offer(
     if since := said.since.replace("\r", "\n"):
         origin = place_at(snapshot, offset, since, tree=tree)
         origin = origin if said.is_line is None else replace(origin, single_line=said.is_line)
-        whole = _judged(origin, since + said.rest, said, said.tokens)
+        whole = _judged(origin, since + said.rest, said.tokens, said.is_whole)
         settled = without_head(whole, since)
         if settled is not None and not settled.n_replaced:  # an editor may have closed since what was opened since
             settled = replace(settled, n_replaced=fit(settled.text, place.rest)[1])
     if settled is None:
         n = len(said.since)
-        settled = _judged(place, said.rest, said, [(end - n, logprob) for end, logprob in said.tokens if end > n])
+        behind = tuple((end - n, logprob) for end, logprob in said.tokens if end > n)
+        settled = _judged(place, said.rest, behind, said.is_whole)
     if said.mean_logprob is not None:
         settled = replace(settled, mean_logprob=said.mean_logprob)
     if said.stopped and said.stopped not in settled.rules:
@@ -182,7 +184,9 @@ def _fits(item: Item, query: CompletionQuery, now: Text) -> bool:
     return end <= len(now) and not now.splits(end) and now.slice(start, end) == kept
 
 
-def _judged(place: Place, text: str, said: Said, tokens: Sequence[tuple[int, float]]) -> Settled:
+@functools.lru_cache(maxsize=16)
+def _judged(place: Place, text: str, tokens: tuple[tuple[int, float], ...], is_whole: bool) -> Settled:
+    """Who types a suggestion through asks for the same at each key."""
     judge = Judge(place)
     start = 0
     for end, logprob in tokens:
@@ -190,7 +194,7 @@ def _judged(place: Place, text: str, said: Said, tokens: Sequence[tuple[int, flo
             judge.push(text[start:end], logprob)
         start = end
     judge.push(text[start:])
-    return judge.settle(is_whole=said.is_whole)
+    return judge.settle(is_whole=is_whole)
 
 
 def _tree_of(tree: SyntaxTree, query: CompletionQuery, snapshot: DocumentSnapshot) -> SyntaxTree:

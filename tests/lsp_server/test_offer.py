@@ -9,9 +9,12 @@ import pytest
 from context.syntax import SyntaxTree, parse
 from context.text import Edit, Text
 from context.types import DocumentSnapshot
+from lsp_server.answers import offer as offer_module
 from lsp_server.answers.generation import Said
 from lsp_server.answers.offer import as_if_selected, judge_of, offer, offers, place_at, wants_line
 from lsp_server.rules.confidence import silent_below
+from lsp_server.rules.judge import Judge
+from lsp_server.rules.settled import Settled
 from lsp_server.types import CompletionQuery, Item, Selected
 from tests.lsp_server.test_session import Bench, virtual
 
@@ -70,6 +73,25 @@ def test_what_is_typed_on_does_not_change_what_is_left() -> None:
     now = query_of("def foo(item):\n    " + shown + "$0\n")
     left, settled = offer(Said(0, whole[len(shown) :], False, shown, is_line=False), now, now.snapshot, now.offset)
     assert left is None
+
+
+def test_who_types_a_suggestion_through_has_it_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+
+    class Counted(Judge):
+        def settle(self, *, is_whole: bool = False) -> Settled:
+            judged.append(self.text)
+            return super().settle(is_whole=is_whole)
+
+    monkeypatch.setattr(offer_module, "Judge", Counted)
+    whole = "counted = read(item)"
+    for n in range(1, len(whole)):
+        query = query_of(f"def count(item):\n    {whole[:n]}$0\n")
+        item, _ = offer(Said(0, whole[n:], True, whole[:n]), query, query.snapshot, query.offset)
+        assert item is not None and item.text == whole
+    assert judged == [whole]
+    offer(Said(0, whole[n:] + "[0]", True, whole[:n]), query, query.snapshot, query.offset)
+    assert judged == [whole, whole + "[0]"], "more was said"
 
 
 @pytest.mark.parametrize("n", range(1, len("(value")))
