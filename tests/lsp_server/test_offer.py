@@ -137,14 +137,14 @@ def test_a_text_that_has_changed_meanwhile() -> None:
 
 
 def test_what_the_model_is_not_sure_of_is_shown_to_who_asks_by_hand() -> None:
-    assert silent_below("qwen2.5-coder-0.5b") == -1.5 and silent_below("fake") is None, "it is another model"
+    assert silent_below("qwen2.5-coder-0.5b") == -1.0 and silent_below("fake") is None, "it is another model"
     unsure = [Said(0, "1", True, mean_logprob=-2.0)]
     query = query_of("x = $0\n")
-    told = offers(unsure, query, query.snapshot, query.offset, least=-1.5)
+    told = offers(unsure, query, query.snapshot, query.offset, least=-1.0)
     assert not told.items and "not sure enough (-2.30" in told.reason and told.notes == ("rules: confidence",)
     assert offers(unsure, query, query.snapshot, query.offset).items
     query = query_of("x = $0\n", invoked=True)
-    assert offers(unsure, query, query.snapshot, query.offset, least=-1.5).items
+    assert offers(unsure, query, query.snapshot, query.offset, least=-1.0).items
 
 
 def test_how_sure_it_is_of_a_text_does_not_change_while_one_types_it() -> None:
