@@ -97,7 +97,7 @@ class Session:
         generation.is_shown()
         kind = Kind(query.snapshot.language, "block" if "\n" in item.text else "line", place_of(*around(text, query.offset)))
         self.following.offered(completion.request_id, item, text, query.offset, kind, desk.clock())
-        self.prefetch.answered(query.snapshot, item, generation, self._plan, desk)
+        self.prefetch.answered(query.snapshot, item, generation, self._plan, self.ahead, desk)
 
     @property
     def is_answering(self) -> bool:
@@ -261,8 +261,7 @@ class Session:
 
     def _has_better(self, snapshot: DocumentSnapshot, offset: int, desk: Desk) -> bool:
         """A full prompt for this place is there: what a stopgap of before said is not worth repeating."""
-        plans = (plan for plan in (self.ahead.plan, self._plan) if plan is not None and plan.limits == desk.planner.full)
-        return any(check(plan, snapshot, offset)[0] is not Fit.REPLAN for plan in plans)
+        return any(desk.planner.is_full(plan, snapshot, offset) for plan in (self.ahead.plan, self._plan))
 
     async def _begin(self, wants: Wants, desk: Desk, record: Record) -> Generation:
         """Plan, and start a new generation in place of the old one."""

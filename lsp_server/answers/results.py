@@ -56,10 +56,10 @@ class Results:
         return len(self._kept)
 
     def keep(self, generation: Generation, since: float) -> None:
-        """A generation that has ended; since: when its prompt was made. One that was cancelled counts if it got past a line's
-        end, a failed one never."""
+        """A generation that has ended; since: when its prompt was made. That nothing is worth saying counts as well, where the
+        model or a rule says so. One that was cancelled counts if it got past a line's end, a failed one never."""
         wholes = [generation.typed + said.rest.encode() for said in generation.said(generation.typed)]
-        is_worth = any(whole[len(generation.typed) :].strip() for whole in wholes)
+        is_worth = generation.finish is FinishReason.STOP or any(whole[len(generation.typed) :].strip() for whole in wholes)
         if generation.finish not in _ENDED:
             rests = [whole[len(generation.typed) :].strip(b" \t") for whole in wholes]
             is_worth = generation.finish is FinishReason.CANCELLED and any(b"\n" in rest.lstrip() for rest in rests)

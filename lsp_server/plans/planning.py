@@ -86,6 +86,10 @@ class Planner:
         """What is known around a document now. For the event loop."""
         return NOTHING if self._outlook is None else self._outlook(snapshot)
 
+    def is_full(self, plan: Plan | None, snapshot: DocumentSnapshot, offset: int) -> bool:
+        """Is this a plan without a cold budget, and still one for that place?"""
+        return plan is not None and plan.limits == self.full and check(plan, snapshot, offset)[0] is not Fit.REPLAN
+
     def full_plan(self, snapshot: DocumentSnapshot, offset: int, previous: Plan | None, outlook: Outlook = NOTHING) -> Plan:
         """The plan without a cold budget. Takes milliseconds where much text is new: not for the event loop."""
         kept = previous if previous is not None and previous.limits == self.full else None

@@ -43,6 +43,14 @@ class Ahead:
         """Something is being planned or prefilled."""
         return self._is_planning or self.running is not None
 
+    async def quiet(self) -> None:
+        """Until nothing is being planned or prefilled. Cancelling this ends nothing."""
+        while self.is_busy:
+            if self._planning is not None and not self._planning.done():
+                await asyncio.wait({self._planning})
+            if self.running is not None:
+                await self.running.wait()
+
     def note(self, now: float) -> str:
         """What was warmed, or why not, and how long ago."""
         if self.running is not None:

@@ -25,6 +25,7 @@ from lsp_server.desk import Desk
 from lsp_server.rules.confidence import n_wanted
 from lsp_server.types import CompletionQuery, Item
 from lsp_server.uris import is_on_disk
+from lsp_server.warm.ahead import Ahead
 
 SHOWN_S = 0.15
 _OPENERS = (":", "{", "(", "[", "=>", "->")
@@ -42,8 +43,11 @@ class Prefetch:
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    def answered(self, snapshot: DocumentSnapshot, item: Item, shown: Generation, plan: Plan | None, desk: Desk) -> None:
-        """An item was answered, from a generation that may go on. plan: the one in use. Returns at once."""
+    def answered(
+        self, snapshot: DocumentSnapshot, item: Item, shown: Generation, plan: Plan | None, ahead: Ahead, desk: Desk
+    ) -> None:
+        """An item was answered, from a generation that may go on. plan: the one in use. ahead: where a larger prompt may be on
+        its way. Returns at once."""
         server = desk.config.server
         if not (server.prefetch and server.typed_through and server.result_cache_bytes):
             return
@@ -51,7 +55,7 @@ class Prefetch:
             return
         self.stop()
         self._item = item
-        self._task = asyncio.get_running_loop().create_task(self._run(snapshot, item, shown, plan, desk))
+        self._task = asyncio.get_running_loop().create_task(self._run(snapshot, item, shown, plan, ahead, desk))
 
     def changed(self, text: Text, edit: LastEdit | None) -> None:
         """text: after the edit. Nothing ends as long as it is on the way to what is prepared, or went on from there."""
@@ -87,9 +91,22 @@ class Prefetch:
         taken, self.generation = self.generation, None
         return taken
 
-    async def _run(self, snapshot: DocumentSnapshot, item: Item, shown: Generation, plan: Plan | None, desk: Desk) -> None:
+    async def _run(
+        self, snapshot: DocumentSnapshot, item: Item, shown: Generation, plan: Plan | None, ahead: Ahead, desk: Desk
+    ) -> None:
+        """With the prompt in use, since it may be taken at any moment, and once more if the full one comes to be resident: then
+        what a small one said does not count any more."""
         await asyncio.sleep(SHOWN_S)
         await _ended(shown)
+        await self._prepare(snapshot, item, plan, ahead.plan, desk)
+        if ahead.is_busy:
+            await ahead.quiet()
+            await self._prepare(snapshot, item, plan, ahead.plan, desk)
+
+    async def _prepare(
+        self, snapshot: DocumentSnapshot, item: Item, plan: Plan | None, larger: Plan | None, desk: Desk
+    ) -> None:
+        """larger: whose prompt is resident, perhaps of another text by now, which is looked at."""
         if refusal := await desk.allowance.refusal(desk.config.server.background):
             self.note = f"not prefetched: {refusal}"
             return
@@ -106,16 +123,18 @@ class Prefetch:
             document = DocumentSnapshot(snapshot.doc_id, snapshot.version, snapshot.language, text)
             wants = Wants(document, cursor, wants_line(document, cursor, accepted=accepted), 1, False)
             found = desk.learned.results.find(document, cursor, wants.has_enough)
-            if found is None:
-                found = await self._generate(wants, plan, desk, tree)
+            if found is None or (found.plan.limits != desk.planner.full and desk.planner.is_full(larger, document, cursor)):
+                found = await self._generate(wants, plan, larger, desk, tree)
             if found is None or _is_offered(found, wants, tree):
                 return
 
-    async def _generate(self, wants: Wants, plan: Plan | None, desk: Desk, tree: SyntaxTree | None) -> Generation | None:
+    async def _generate(
+        self, wants: Wants, plan: Plan | None, larger: Plan | None, desk: Desk, tree: SyntaxTree | None
+    ) -> Generation | None:
         """tree: of the document as it is wanted. None: the budget does not allow it."""
         n_max = desk.config.server.max_tokens
         left = desk.allowance.left(desk.client, desk.clock(), desk.planner.n_full) - n_max
-        planned = await desk.planner.choose(wants.snapshot, wants.offset, plan, None, desk.pool, n_allowed=max(left, 0))
+        planned = await desk.planner.choose(wants.snapshot, wants.offset, plan, larger, desk.pool, n_allowed=max(left, 0))
         n_new = planned.n_new + n_max
         n_full = max(desk.planner.n_full, n_new)
         if desk.allowance.wait_s(desk.client, n_new, desk.clock(), n_full) > 0:

@@ -15,7 +15,7 @@ from lsp_server.answers.generation import Said
 from lsp_server.warm.allowance import MINUTE_S
 from lsp_server.warm.prefetch import _is_offered
 from tests.lsp_server.test_results import Typist
-from tests.lsp_server.test_session import VOCAB, virtual
+from tests.lsp_server.test_session import LINES, VOCAB, virtual
 
 
 class Reader(Typist):
@@ -63,6 +63,34 @@ async def test_the_line_behind_enter_is_there_when_the_shown_one_is_taken() -> N
     b.type("\n    ")
     await b.known("return x")
     assert b.record["source"] == "prefetched"
+
+
+@virtual
+async def test_that_nothing_follows_is_known_as_well() -> None:
+    b = Reader("def foo(item):\n    x =", {**SAYS, "\n    ": "return y\n"}, after="\n    return y\n")
+    shown = await b.asks()
+    await b.look()
+    b.take(shown)
+    await b.known(None)
+    b.type("\n    ")
+    await b.known(None)
+    assert "on the lines below already" in b.record["reason"]
+
+
+@virtual
+async def test_what_follows_is_asked_again_of_the_full_prompt_when_that_is_resident() -> None:
+    """What a stopgap says does not count any more then."""
+    b = Reader(LINES + "def foo(item):\n    x =", SAYS, cold_budget_ms=800)
+    shown = await b.asks()
+    session = b.completer._session("file:///a.py")
+    assert session._plan is not None and session._plan.limits != b.completer._desk.planner.full  # type: ignore[union-attr]
+    await b.look(3.0)
+    assert session.ahead.plan is not None
+    b.take(shown)
+    await b.known(None)
+    b.type("\n    ")
+    await b.known("return x")
+    assert session._generation is not None and session._generation.plan.limits == session.ahead.plan.limits
 
 
 def test_what_only_stands_there_already_does_not_follow() -> None:
